@@ -8,6 +8,8 @@ mod contexts;
 mod function;
 #[path = "code/jumps.rs"]
 mod jumps;
+#[path = "code/processes.rs"]
+mod processes;
 #[path = "code/signals.rs"]
 mod signals;
 #[path = "code/threads.rs"]
@@ -61,6 +63,10 @@ const LIBC_SIZE: u64 = 0x80;
 /// musl's function that calls what was registered with `atexit`. A libc without one gets a function
 /// that does nothing.
 const AT_EXIT: &str = "__funcs_on_exit";
+/// Finalisers that run before and after all others. Priorities of programs have 16 bits, and the
+/// loader places sections without one at 2^32 - 1.
+const FIRST: &str = ".fini_array.4294967296";
+const LAST: &str = ".fini_array.0";
 /// Room for `struct pthread` and for its page, whose start is the thread pointer.
 const THREAD_ROOM: i32 = 0x2000;
 
@@ -133,13 +139,6 @@ fn flush(a: &mut CodeAssembler) -> Result<(), IcedError> {
     jump_external(a)
 }
 
-/// Returns -ENOSYS, as the system call would: there are no other processes. musl's own function
-/// reads its return address.
-fn no_process(a: &mut CodeAssembler) -> Result<(), IcedError> {
-    a.mov(eax, -38)?;
-    a.ret()
-}
-
 /// The purpose of the code.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
@@ -163,7 +162,9 @@ fn build(kind: Kind, mode: Mode) -> Result<Vec<u8>, Box<dyn std::error::Error>> 
         function("_fini", &[], mode, |a| a.ret())?,
         function("__clone", &[names::ARBITRATE], mode, threads::clone)?,
         function("__unmapself", &[names::ARBITRATE], mode, threads::leave)?,
-        function("vfork", &[], mode, no_process)?,
+        function("vfork", &[], mode, processes::none)?,
+        function("posix_spawn", &[names::ARBITRATE], mode, processes::spawn)?,
+        function("posix_spawnp", &[names::ARBITRATE], mode, processes::spawn_found)?,
         function("dlsym", &[], mode, |a| a.xor(eax, eax).and_then(|()| a.ret()))?,
     ];
     let first = match kind {
@@ -282,14 +283,13 @@ fn make(functions: &[Function], first: &str, library: bool) -> Result<Vec<u8>, B
         let id = undefined(&mut object, first);
         *object.symbol_mut(id) =
             symbol(first, offset, bytes.len() as u64, SymbolSection::Section(data), SymbolKind::Data);
-        // Finalisers run from the array's end.
-        for (section, name) in
-            [(".preinit_array", "__sfi_init_libc"), (".fini_array", "__sfi_flush"), (".fini_array", "__sfi_at_exit")]
-        {
+        // Finalisers run from the array's end. As in `exit`, the functions of `atexit` come first.
+        let arrays = [(".preinit_array", "__sfi_init_libc"), (LAST, "__sfi_flush"), (FIRST, "__sfi_at_exit")];
+        for (section, name) in arrays {
             let array = object.add_section(Vec::new(), section.into(), SectionKind::Data);
             object.section_mut(array).flags = SectionFlags::Elf {
                 sh_flags: elf::SHF_ALLOC | elf::SHF_WRITE,
-                sh_type: if section == ".fini_array" { elf::SHT_FINI_ARRAY } else { elf::SHT_PREINIT_ARRAY },
+                sh_type: if section.starts_with(".fini_array") { elf::SHT_FINI_ARRAY } else { elf::SHT_PREINIT_ARRAY },
             };
             let offset = object.append_section_data(array, &[0; 8], 8);
             let target = undefined(&mut object, name);

@@ -1,5 +1,6 @@
 //! The table of answers: the code that answers each call.
 
+use crate::calls::SOCKETS;
 use crate::descriptors::Descriptors;
 use crate::errno::Errno;
 use crate::files::CWD;
@@ -9,7 +10,8 @@ use crate::process::Exit;
 use crate::tenant::State;
 use crate::walk::{Intent, Last};
 use crate::words::word;
-use crate::{Arbiter, Request, changes, directories, files, process, start, transfer, wait};
+use crate::{Arbiter, Request, changes, directories, files, process, sockets, spawn, start, transfer, wait};
+use sfi_contract::requests;
 use sfi_loader::HostCall;
 
 impl Arbiter {
@@ -108,8 +110,8 @@ impl Arbiter {
 
             libc::SYS_brk => heap.brk(cx, a),
             libc::SYS_mmap => heap.map(cx, files, &request.args),
-            libc::SYS_munmap => heap.unmap(a, b),
-            libc::SYS_mprotect => heap.protect(a, b, c),
+            libc::SYS_munmap => heap.unmap(cx, a, b),
+            libc::SYS_mprotect => heap.protect(cx, a, b, c),
             libc::SYS_mremap => heap.remap(cx, &request.args),
             libc::SYS_madvise => heap.check(a, b).map(|()| 0),
 
@@ -123,11 +125,28 @@ impl Arbiter {
             libc::SYS_clock_nanosleep => clock.sleep_on(cx, [a, b, c, d], until),
             libc::SYS_getrandom => transfer::random(cx, a, b),
 
+            number if SOCKETS.contains(&number) && !self.loopback => Err(self.denial.errno()),
+            libc::SYS_socket => sockets::socket(files, a, b, c),
+            libc::SYS_socketpair => sockets::pair(cx, files, &request.args),
+            libc::SYS_bind => sockets::bind(cx, files, &request.args),
+            libc::SYS_listen => sockets::listen(files, a, b),
+            libc::SYS_accept => sockets::accept(cx, files, [a, b, c], 0, longest),
+            libc::SYS_accept4 => sockets::accept(cx, files, [a, b, c], d, longest),
+            libc::SYS_connect => sockets::connect(cx, files, &request.args, longest),
+            libc::SYS_getsockname => sockets::name(cx, files, [a, b, c], false),
+            libc::SYS_getpeername => sockets::name(cx, files, [a, b, c], true),
+            libc::SYS_setsockopt => sockets::set(cx, files, &request.args),
+            libc::SYS_getsockopt => sockets::get(cx, files, &request.args),
+            libc::SYS_shutdown => sockets::shutdown(files, a, b),
+            libc::SYS_sendto => sockets::send(cx, files, &request.args, spending, longest),
+            libc::SYS_recvfrom => sockets::receive(cx, files, &request.args, longest),
+
             libc::SYS_exit | libc::SYS_exit_group => {
                 state.exit = Some(Exit(a as i32));
                 Ok(0)
             }
-            libc::SYS_getpid | libc::SYS_gettid | libc::SYS_set_tid_address | libc::SYS_getpgrp => Ok(process::SELF),
+            libc::SYS_getpid => Ok(self.number()),
+            libc::SYS_gettid | libc::SYS_set_tid_address | libc::SYS_getpgrp => Ok(process::SELF),
             libc::SYS_getppid | libc::SYS_getuid | libc::SYS_geteuid | libc::SYS_getgid | libc::SYS_getegid => Ok(0),
             libc::SYS_uname => process::uname(cx, a),
             libc::SYS_sysinfo => process::sysinfo(cx, a, heap.size()),
@@ -154,7 +173,13 @@ impl Arbiter {
             libc::SYS_setitimer => state.signals.timer(cx, a, b, c),
             libc::SYS_getitimer => state.signals.timer(cx, a, 0, b),
             libc::SYS_sigaltstack => state.signals.stack(cx, a, b),
-            libc::SYS_kill | libc::SYS_tkill => state.signals.send(&[a], b),
+            libc::SYS_kill => spawn::kill(state, self.number(), a, b),
+            libc::SYS_tkill => state.signals.send(&[a], b),
+            requests::EXECUTE => self.spawn(cx, state, &request.args),
+            // Nothing replaces a running program.
+            libc::SYS_execve => Err(Errno::NOSYS),
+            libc::SYS_wait4 if self.programs.is_empty() => Err(self.denial.errno()),
+            libc::SYS_wait4 => spawn::wait(cx, state, &request.args, longest),
             libc::SYS_tgkill => state.signals.send(&[a, b], c),
             libc::SYS_arch_prctl => start::set_thread_pointer(cx.thread_pointer(), a, b),
             _ => Err(self.denial.errno()),

@@ -5,6 +5,24 @@ use std::fmt;
 use std::str::FromStr;
 use syscalls::x86_64::Sysno;
 
+/// The calls about sockets. All of them need the grant.
+pub(crate) const SOCKETS: [i64; 14] = [
+    libc::SYS_socket,
+    libc::SYS_socketpair,
+    libc::SYS_bind,
+    libc::SYS_listen,
+    libc::SYS_accept,
+    libc::SYS_accept4,
+    libc::SYS_connect,
+    libc::SYS_getsockname,
+    libc::SYS_getpeername,
+    libc::SYS_setsockopt,
+    libc::SYS_getsockopt,
+    libc::SYS_shutdown,
+    libc::SYS_sendto,
+    libc::SYS_recvfrom,
+];
+
 /// Groups of the calls that [`crate::Arbiter`] can answer.
 const GROUPS: &[(&str, &[i64])] = &[
     (
@@ -103,6 +121,7 @@ const GROUPS: &[(&str, &[i64])] = &[
         ],
     ),
     ("random", &[libc::SYS_getrandom]),
+    ("sockets", &SOCKETS),
     (
         "process",
         &[
@@ -138,6 +157,8 @@ const GROUPS: &[(&str, &[i64])] = &[
             libc::SYS_getitimer,
             libc::SYS_sigaltstack,
             libc::SYS_kill,
+            libc::SYS_execve,
+            libc::SYS_wait4,
             libc::SYS_tkill,
             libc::SYS_tgkill,
             libc::SYS_arch_prctl,
@@ -181,7 +202,9 @@ pub struct Calls(BTreeSet<i64>);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadCall {
     /// The kernel has no such call and there is no such group.
-    #[error("`{0}` is neither a system call nor a group (io, files, changes, memory, time, random, process, all)")]
+    #[error(
+        "`{0}` is neither a system call nor a group (io, files, changes, memory, time, random, process, sockets, all)"
+    )]
     Unknown(String),
     /// Arbitration never grants this call.
     #[error("`{0}` cannot be granted: arbitration has no answer for it")]
@@ -259,7 +282,7 @@ mod tests {
         assert!(calls.contains(libc::SYS_clock_gettime) && calls.contains(libc::SYS_write));
         assert!(!calls.contains(libc::SYS_nanosleep) && !calls.contains(libc::SYS_read));
         assert!(Calls::all().deny("all").unwrap().contains(libc::SYS_exit_group));
-        assert_eq!(Calls::none().allow("execve"), Err(BadCall::Ungrantable("execve".into())));
+        assert_eq!(Calls::none().allow("ptrace"), Err(BadCall::Ungrantable("ptrace".into())));
         assert_eq!(Calls::none().allow("nonsense"), Err(BadCall::Unknown("nonsense".into())));
         assert_eq!((name(59).as_str(), name(-1).as_str(), name(100_000).as_str()), ("execve", "-1", "100000"));
     }

@@ -75,7 +75,7 @@ impl Flags {
 }
 
 /// An open descriptor.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Open {
     /// Shared with the host's table if the host granted the descriptor.
     pub fd: Arc<OwnedFd>,
@@ -87,6 +87,8 @@ pub(crate) struct Open {
     pub directory: Option<String>,
     /// Says whether the domain may change the preopened directory that the file came from.
     pub writable: bool,
+    /// Says whether the domain made the pipe or the socket itself.
+    pub made: bool,
 }
 
 impl Open {
@@ -110,7 +112,8 @@ impl Descriptors {
             // A descriptor that fstat refuses counts as a device, so the arbiter never waits in a
             // transfer.
             let kind = rustix::fs::fstat(fd).map_or(Kind::Device, |stat| Kind::of(&stat));
-            Open { fd: Arc::clone(fd), kind, flags: Flags::default(), alone: false, directory: None, writable: false }
+            let (flags, fd) = (Flags::default(), Arc::clone(fd));
+            Open { fd, kind, flags, alone: false, directory: None, writable: false, made: false }
         };
         Descriptors { table: stdio.iter().map(|fd| fd.as_ref().map(granted)).collect(), limit }
     }
@@ -164,9 +167,8 @@ impl Descriptors {
     fn copy(&self, number: u64) -> Result<Open, Errno> {
         let open = self.entry(number)?;
         let fd = Arc::new(rustix::io::fcntl_dupfd_cloexec(&open.fd, 3)?);
-        let Open { kind, flags, alone, writable, .. } = *open;
-        let flags = Flags { cloexec: false, ..flags };
-        Ok(Open { fd, kind, flags, alone, directory: open.directory.clone(), writable })
+        let flags = Flags { cloexec: false, ..open.flags };
+        Ok(Open { fd, flags, ..open.clone() })
     }
 
     /// Opens the file of a descriptor once more, by its name. Unlike the kernel's, the new
@@ -215,6 +217,25 @@ impl Descriptors {
         copy.flags.cloexec = asked != 0;
         self.put(target, copy);
         Ok(target as u64)
+    }
+
+    /// Returns a table with the same descriptors, for a program that the domain starts.
+    pub(crate) fn fork(&self) -> Descriptors {
+        Descriptors { table: self.table.clone(), limit: self.limit }
+    }
+
+    /// Lets a program that the domain starts have a descriptor as number `to`.
+    pub(crate) fn pass_on(&mut self, number: u64, to: u64) -> Result<(), Errno> {
+        if number as u32 != to as u32 {
+            return self.duplicate_to(number, to, None).map(|_| ());
+        }
+        self.flags(number)?.cloexec = false;
+        Ok(())
+    }
+
+    /// Lets transfers at pipes wait, because another process may have their other ends.
+    pub(crate) fn share_pipes(&mut self) {
+        self.table.iter_mut().flatten().for_each(|open| open.alone = false);
     }
 
     /// Returns the flags of a descriptor, to change them.

@@ -68,7 +68,15 @@ pub(crate) fn open(
     }
     let (fd, kind) = path.open(flags, mode)?;
     let directory = (kind == Kind::Directory).then(|| path.guest.clone());
-    files.insert(Open { fd: fd.into(), kind, flags: own, alone: false, directory, writable: path.writable() })
+    files.insert(Open {
+        fd: fd.into(),
+        kind,
+        flags: own,
+        alone: false,
+        directory,
+        writable: path.writable(),
+        made: false,
+    })
 }
 
 /// Returns the attributes of a path, or with `AT_EMPTY_PATH` those of the descriptor.

@@ -1,12 +1,13 @@
 //! A domain's memory calls: `brk` from the bottom of its heap, `mmap` from the top.
 //!
 //! They reach no other part of the window: not text, dispatch table, header page or TCB page, and
-//! no shared region.
+//! no shared region. Memory that is given out or taken back is open. Only `mmap` and `mprotect`
+//! close pages in use.
 
 use crate::descriptors::{Descriptors, Kind};
 use crate::errno::Errno;
 use sfi_contract::layout::{PAGE_SIZE, WINDOW_SIZE};
-use sfi_loader::HostCall;
+use sfi_loader::{HostCall, MemoryError, PageAccess};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -73,6 +74,15 @@ impl Heap {
         self.given().saturating_add(more) <= self.quota
     }
 
+    /// Sets the domain's access to the pages of a range.
+    fn set_access(&self, cx: &mut HostCall<'_>, from: u64, to: u64, access: PageAccess) -> Result<(), Errno> {
+        match cx.protect_heap(from, to.next_multiple_of(PAGE_SIZE) - from, access) {
+            Ok(()) => Ok(()),
+            Err(MemoryError::TooManyRanges) => Err(Errno::NOMEM),
+            Err(_) => Err(Errno::ACCES),
+        }
+    }
+
     fn zero(cx: &mut HostCall<'_>, from: u64, to: u64) -> Result<(), Errno> {
         let mut at = from;
         while at < to {
@@ -94,6 +104,7 @@ impl Heap {
         let more = wanted.saturating_sub(self.brk);
         if wanted >= self.low && wanted <= self.maps_low() && self.within_quota(more) {
             if wanted > self.brk {
+                self.set_access(cx, self.brk & !(PAGE_SIZE - 1), wanted, PageAccess::ReadWrite)?;
                 let reused = self.brk_used.min(wanted);
                 Self::zero(cx, self.brk, reused)?;
                 // Memory of former mappings is not fresh either.
@@ -109,9 +120,7 @@ impl Heap {
     pub(crate) fn map(&mut self, cx: &mut HostCall<'_>, files: &Descriptors, args: &[u64; 6]) -> Result<u64, Errno> {
         let [hint, length, protection, flags, fd, offset] = *args;
         let flags = flags as i32;
-        if protection as i32 & libc::PROT_EXEC != 0 {
-            return Err(Errno::ACCES);
-        }
+        let access = access(protection)?;
         if flags & libc::MAP_TYPE != libc::MAP_PRIVATE && flags & libc::MAP_ANONYMOUS == 0 {
             return Err(Errno::INVAL);
         }
@@ -121,7 +130,7 @@ impl Heap {
         let length = length.next_multiple_of(PAGE_SIZE);
         let at = if flags & (libc::MAP_FIXED | libc::MAP_FIXED_NOREPLACE) != 0 {
             let replace = flags & libc::MAP_FIXED_NOREPLACE == 0;
-            self.fixed(hint, length, replace)?
+            self.fixed(cx, hint, length, replace)?
         } else {
             self.find_gap(length).ok_or(Errno::NOMEM)?
         };
@@ -129,9 +138,15 @@ impl Heap {
             return Err(Errno::NOMEM);
         }
         self.give(cx, at, length)?;
-        if flags & libc::MAP_ANONYMOUS == 0
-            && let Err(error) = Self::fill(cx, files, (at, length), fd, offset)
-        {
+        let filled = match flags & libc::MAP_ANONYMOUS {
+            0 => Self::fill(cx, files, (at, length), fd, offset),
+            _ => Ok(()),
+        };
+        let closed = filled.and_then(|()| match access {
+            PageAccess::ReadWrite => Ok(()),
+            access => self.set_access(cx, at, at + length, access),
+        });
+        if let Err(error) = closed {
             self.maps.remove(&at);
             return Err(error);
         }
@@ -140,6 +155,7 @@ impl Heap {
 
     /// Adds a mapping in a free range and fills it with zeros.
     fn give(&mut self, cx: &mut HostCall<'_>, at: u64, length: u64) -> Result<(), Errno> {
+        self.set_access(cx, at, at + length, PageAccess::ReadWrite)?;
         Self::zero(cx, at.max(self.map_used), at + length)?;
         Self::zero(cx, at, self.brk_used.min(at + length).max(at))?;
         self.map_used = self.map_used.min(at);
@@ -148,7 +164,7 @@ impl Heap {
     }
 
     /// Checks and frees a place that the domain chose. It must lie in the heap above the break.
-    fn fixed(&mut self, address: u64, length: u64, replace: bool) -> Result<u64, Errno> {
+    fn fixed(&mut self, cx: &mut HostCall<'_>, address: u64, length: u64, replace: bool) -> Result<u64, Errno> {
         let at = address.wrapping_sub(self.base);
         let floor = self.brk.next_multiple_of(PAGE_SIZE);
         let end = at.checked_add(length).ok_or(Errno::PERM)?;
@@ -162,7 +178,7 @@ impl Heap {
         if taken && !replace {
             return Err(Errno::EXIST);
         }
-        self.unmap(address, length)?;
+        self.unmap(cx, address, length)?;
         Ok(at)
     }
 
@@ -184,7 +200,7 @@ impl Heap {
         }
         if new <= old {
             if new < old {
-                self.unmap(address + new, old - new)?;
+                self.unmap(cx, address + new, old - new)?;
             }
             return Ok(address);
         }
@@ -205,15 +221,24 @@ impl Heap {
         }
         let to = self.find_gap(new).ok_or(Errno::NOMEM)?;
         self.give(cx, to, new)?;
+        if let Err(error) = Self::copy(cx, at, to, old) {
+            self.maps.remove(&to);
+            return Err(error);
+        }
+        self.unmap(cx, address, old)?;
+        Ok(self.base + to)
+    }
+
+    /// Copies bytes that the domain itself may read.
+    fn copy(cx: &mut HostCall<'_>, from: u64, to: u64, length: u64) -> Result<(), Errno> {
         let mut done = 0;
-        while done < old {
-            let part = (old - done).min(1 << 20);
-            let bytes = cx.read(at + done, part as usize)?;
+        while done < length {
+            let part = (length - done).min(1 << 20);
+            let bytes = cx.read(from + done, part as usize)?;
             cx.write(to + done, &bytes)?;
             done += part;
         }
-        self.unmap(address, old)?;
-        Ok(self.base + to)
+        Ok(())
     }
 
     fn fill(cx: &mut HostCall<'_>, files: &Descriptors, to: (u64, u64), fd: u64, offset: u64) -> Result<(), Errno> {
@@ -251,13 +276,17 @@ impl Heap {
     }
 
     /// `munmap`: removes whole mappings, and heads, tails and middles of them.
-    pub(crate) fn unmap(&mut self, address: u64, length: u64) -> Result<u64, Errno> {
+    pub(crate) fn unmap(&mut self, cx: &mut HostCall<'_>, address: u64, length: u64) -> Result<u64, Errno> {
         self.check(address, length)?;
         let start = address.wrapping_sub(self.base);
         let end = start + length.next_multiple_of(PAGE_SIZE);
         // A hole in the middle of a mapping makes two of it.
         if self.maps.len() >= MOST_MAPS && self.maps.range(..start).next_back().is_some_and(|(a, l)| a + l > end) {
             return Err(Errno::NOMEM);
+        }
+        let fresh = start.max(self.brk.next_multiple_of(PAGE_SIZE));
+        if fresh < end {
+            self.set_access(cx, fresh, end, PageAccess::ReadWrite)?;
         }
         let touched: Vec<(u64, u64)> =
             self.maps.range(..end).filter(|(at, mapped)| **at + **mapped > start).map(|(a, l)| (*a, *l)).collect();
@@ -273,12 +302,21 @@ impl Heap {
         Ok(0)
     }
 
-    /// `mprotect`: memory stays readable and writable, and cannot become executable.
-    pub(crate) fn protect(&self, address: u64, length: u64, protection: u64) -> Result<u64, Errno> {
-        if protection as i32 & libc::PROT_EXEC != 0 {
-            return Err(Errno::ACCES);
+    /// `mprotect`: closes pages, or opens them again. They cannot become executable.
+    pub(crate) fn protect(
+        &self,
+        cx: &mut HostCall<'_>,
+        address: u64,
+        length: u64,
+        protection: u64,
+    ) -> Result<u64, Errno> {
+        let access = access(protection)?;
+        self.check(address, length)?;
+        if length > 0 {
+            let start = address.wrapping_sub(self.base);
+            self.set_access(cx, start, start + length, access)?;
         }
-        self.check(address, length).map(|()| 0)
+        Ok(0)
     }
 
     /// Checks that a range of whole pages lies in the heap.
@@ -289,5 +327,15 @@ impl Heap {
             return Err(Errno::INVAL);
         }
         Ok(())
+    }
+}
+
+/// Returns the access that a protection means. x86 has no pages that can be written and not read.
+fn access(protection: u64) -> Result<PageAccess, Errno> {
+    match protection as i32 {
+        bits if bits & libc::PROT_EXEC != 0 => Err(Errno::ACCES),
+        bits if bits & libc::PROT_WRITE != 0 => Ok(PageAccess::ReadWrite),
+        bits if bits & libc::PROT_READ != 0 => Ok(PageAccess::Read),
+        _ => Ok(PageAccess::None),
     }
 }

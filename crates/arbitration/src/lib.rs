@@ -14,6 +14,7 @@
 mod answer;
 mod calls;
 mod changes;
+mod children;
 mod clock;
 mod crew;
 mod descriptors;
@@ -29,7 +30,10 @@ pub mod manifest;
 mod paths;
 mod policy;
 mod process;
+mod programs;
 mod signals;
+mod sockets;
+mod spawn;
 mod spending;
 mod start;
 mod tenant;
@@ -45,6 +49,7 @@ pub use descriptors::Stdio;
 pub use log::{Counts, Logger, Record};
 pub use policy::{CLOCK_RESOLUTION, Denial, Policy, Quota};
 pub use process::Exit;
+pub use programs::Startable;
 pub use start::{ARGUMENT_BYTES, Program, arguments, random_bytes};
 pub use tree::Preopen;
 
@@ -103,6 +108,10 @@ pub struct Arbiter {
     quota: Quota,
     spending: Spending,
     clock: Clock,
+    /// The programs that the domain may start.
+    programs: Vec<Startable>,
+    /// Says whether the domain may have sockets.
+    loopback: bool,
     /// The state of each life of the domain and of its instances.
     tenants: Tenants,
     /// Says whether the domain is a whole program, so that its exit ends the run.
@@ -132,6 +141,8 @@ impl Arbiter {
             clock: Clock::new(policy.clock, policy.quota.sleep),
             tenants: Tenants::new(preopens, policy.working, stdio, policy.quota.descriptors),
             quota: policy.quota,
+            programs: policy.programs,
+            loopback: policy.loopback,
             program: false,
             threads: false,
             patience: policy.quota.wait,
@@ -229,8 +240,9 @@ impl Arbiter {
         request: &Request,
         given: Option<Result<u64, Errno>>,
     ) -> Result<u64, Errno> {
-        let granted = self.calls.contains(request.number);
-        self.counts.add(request.number, granted);
+        let number = if request.number == requests::EXECUTE { libc::SYS_execve } else { request.number };
+        let granted = self.calls.contains(number);
+        self.counts.add(number, granted);
         if request.number == libc::SYS_exit || request.number == libc::SYS_exit_group {
             self.record(request, [heap.base(), window_of(cx)], granted, Ok(0));
         }
@@ -241,7 +253,8 @@ impl Arbiter {
         };
         let answer = state.signals.interrupt(request.number, answer);
         // A host ignores SIGPIPE for its libraries.
-        if self.program && answer == Err(Errno(libc::EPIPE)) {
+        let silent = number == libc::SYS_sendto && request.args[3] as i32 & libc::MSG_NOSIGNAL != 0;
+        if self.program && answer == Err(Errno(libc::EPIPE)) && !silent {
             state.signals.send(&[process::SELF], libc::SIGPIPE as u64)?;
         }
         self.record(request, [heap.base(), window_of(cx)], granted, answer);
@@ -254,6 +267,12 @@ impl Arbiter {
             }
         }
         answer
+    }
+
+    /// Returns the domain's process number. Programs of the host would send a signal to process 1
+    /// to another one, so with them the number is this process'.
+    pub(crate) fn number(&self) -> u64 {
+        if self.programs.iter().any(Startable::is_host) { std::process::id().into() } else { process::SELF }
     }
 
     /// Ends the domain. Its state is already gone.

@@ -1,9 +1,9 @@
 //! Turns a manifest's `syscalls` table into a policy.
 
-use crate::{BadCall, CLOCK_RESOLUTION, Calls, Denial, Policy, Preopen, Quota, Stdio};
+use crate::{BadCall, CLOCK_RESOLUTION, Calls, Denial, Policy, Preopen, Quota, Startable, Stdio};
 use rustix::fs::{Mode, OFlags};
 use sfi_loader::Access;
-use sfi_loader::manifest::{Denied, Descriptor, Syscalls};
+use sfi_loader::manifest::{Denied, Descriptor, Network, Syscalls};
 use std::path::Path;
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ pub enum TableError {
     /// A name in `allow` or `deny` is not known.
     #[error(transparent)]
     Call(#[from] BadCall),
-    /// A directory or file cannot be opened.
+    /// A directory, file or program cannot be opened.
     #[error("cannot open `{path}`")]
     File {
         /// The path as the manifest names it.
@@ -51,6 +51,12 @@ pub fn policy(table: &Syscalls, directory: &Path, limit: Option<Duration>) -> Re
         let writable = grant.access == Access::ReadWrite;
         preopens.push(Preopen::file(&host, guest, writable).map_err(|e| file(&host, e))?);
     }
+    let mut programs = Vec::new();
+    for (name, grant) in &table.programs {
+        let host = directory.join(&grant.host);
+        let program = Startable::host(name, &host).map_err(|e| file(&host, e))?;
+        programs.push(program.variables(&grant.environment));
+    }
     let standard = Quota::default();
     let policy = Policy {
         calls: calls(&table.allow, &table.deny)?,
@@ -66,9 +72,12 @@ pub fn policy(table: &Syscalls, directory: &Path, limit: Option<Duration>) -> Re
             created: table.quota.created.unwrap_or(standard.created),
             sleep: table.quota.sleep.map_or(standard.sleep, |time| time.0),
             wait: table.quota.wait.map_or(standard.wait, |time| time.0),
+            children: table.quota.children.unwrap_or(standard.children),
         }
         .within(limit),
         clock: table.clock_resolution.map_or(CLOCK_RESOLUTION, |time| time.0),
+        programs,
+        loopback: table.network == Network::Loopback,
         ..Policy::default()
     };
     match &table.working_directory {

@@ -5,6 +5,7 @@ use crate::errno::Errno;
 use crate::tree::Tree;
 use crate::walk::{Found, Intent, Last, walk};
 use sfi_loader::HostCall;
+use std::os::fd::OwnedFd;
 
 /// Longest path that a domain may pass, in bytes.
 pub(crate) const PATH_LIMIT: usize = 4096;
@@ -51,6 +52,17 @@ impl Tree {
             },
         };
         Ok(number.parse::<u32>().ok().filter(|_| self.granted(&path).is_none()).map(u64::from))
+    }
+
+    /// Opens the host's directory for the working directory. `None`: no directory is granted at the
+    /// root, where the domain is.
+    pub(crate) fn working_directory(&self) -> Result<Option<OwnedFd>, Errno> {
+        if self.working.is_empty() && self.granted("").is_none() {
+            return Ok(None);
+        }
+        let name = if self.working.is_empty() { "/" } else { &self.working };
+        let found = self.look_up("", name, Last::Follow, Intent::Read)?;
+        Ok(Some(rustix::io::fcntl_dupfd_cloexec(found.target()?.0, 3)?))
     }
 
     /// Looks up a path relative to a directory's name.

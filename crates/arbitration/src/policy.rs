@@ -2,6 +2,7 @@
 
 use crate::calls::Calls;
 use crate::errno::Errno;
+use crate::programs::Startable;
 use crate::tree::{Preopen, Tree};
 use crate::walk::{Intent, Last};
 use std::time::Duration;
@@ -43,6 +44,8 @@ pub struct Quota {
     /// The longest wait of one call for a pipe, a terminal or a socket. Then the call fails with
     /// `EAGAIN`.
     pub wait: Duration,
+    /// Number of started programs that it did not wait for.
+    pub children: usize,
 }
 
 impl Quota {
@@ -63,6 +66,7 @@ impl Default for Quota {
             created: 1 << 20,
             sleep: Duration::from_secs(3600),
             wait: Duration::MAX,
+            children: 16,
         }
     }
 }
@@ -86,6 +90,11 @@ pub struct Policy {
     pub quota: Quota,
     /// Resolution of the clocks and of files' times.
     pub clock: Duration,
+    /// The programs that it may start. A program of the host must not lie beneath a directory that
+    /// the domain may change.
+    pub programs: Vec<Startable>,
+    /// Says whether it may have sockets at 127.0.0.1 and ::1. They reach every service there.
+    pub loopback: bool,
 }
 
 impl Policy {
@@ -111,6 +120,8 @@ impl Default for Policy {
             denial: Denial::default(),
             quota: Quota::default(),
             clock: CLOCK_RESOLUTION,
+            programs: Vec::new(),
+            loopback: false,
         }
     }
 }

@@ -35,9 +35,23 @@ fn bit(signal: u64) -> u64 {
     1 << (signal - 1)
 }
 
-/// Says whether a call moves data, so that it is made again after a handler with `SA_RESTART`.
+/// The calls that are made again after a handler with `SA_RESTART`.
+const RESTARTED: [i64; 9] = [
+    libc::SYS_read,
+    libc::SYS_readv,
+    libc::SYS_write,
+    libc::SYS_writev,
+    libc::SYS_wait4,
+    libc::SYS_accept,
+    libc::SYS_accept4,
+    libc::SYS_sendto,
+    libc::SYS_recvfrom,
+];
+
+/// Says whether a call moves data or waits for a program or a connection, so that it is made again
+/// after a handler with `SA_RESTART`.
 pub(crate) fn is_transfer(number: i64) -> bool {
-    [libc::SYS_read, libc::SYS_readv, libc::SYS_write, libc::SYS_writev].contains(&number)
+    RESTARTED.contains(&number)
 }
 
 /// `struct kernel_sigaction`.

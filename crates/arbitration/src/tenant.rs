@@ -1,6 +1,7 @@
 //! The arbitration state of a domain: one for each life of the domain and of its instances. A new
 //! life begins without the state of the last one.
 
+use crate::children::Children;
 use crate::descriptors::{Descriptors, Stdio};
 use crate::heap::Heap;
 use crate::process::Exit;
@@ -17,6 +18,7 @@ pub(crate) struct State {
     pub tree: Tree,
     pub files: Descriptors,
     pub signals: Signals,
+    pub children: Children,
     /// Made at the first call, because the domain's header page tells where its heap is.
     pub heap: Option<Heap>,
     /// The exit that the domain asked for.
@@ -58,6 +60,7 @@ impl Tenants {
             tree: Tree::new(Arc::clone(&self.preopens)).starting_in(self.working.clone()),
             files: Descriptors::new(&self.stdio, self.descriptors),
             signals: Signals::default(),
+            children: Children::default(),
             heap: None,
             exit: None,
         }

@@ -7,13 +7,13 @@ use crate::spending::{Extent, Spending};
 use crate::wait;
 use crate::words::word;
 use rustix::event::PollFlags;
-use rustix::net::{SendFlags, send};
+use rustix::net::{RecvFlags, SendFlags, recv, send};
 use sfi_loader::HostCall;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 /// Largest number of bytes in one call. The caller sees a short count and goes on.
-const CHUNK: u64 = 1 << 20;
+pub(crate) const CHUNK: u64 = 1 << 20;
 /// Largest number of parts of a vector (`IOV_MAX`).
 const PARTS: u64 = 1024;
 
@@ -143,7 +143,11 @@ pub(crate) fn read(
     if open.kind.waits() && !bytes.is_empty() {
         wait::ready(open, PollFlags::IN, wait::end(longest))?;
     }
-    let count = rustix::io::read(&open.fd, &mut bytes)?;
+    let count = match open.kind {
+        // Another process may have been faster.
+        Kind::Socket => recv(&open.fd, &mut bytes[..], RecvFlags::DONTWAIT)?.0,
+        _ => rustix::io::read(&open.fd, &mut bytes)?,
+    };
     bytes_out(cx, parts, &bytes[..count])?;
     Ok(count as u64)
 }
@@ -192,7 +196,15 @@ pub(crate) fn pipe(
     cx.memory().writable(out, 8)?;
     let (read, write) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
     let (flags, alone) = (Flags::of(flags as i32), !threads);
-    let open = |fd: OwnedFd| Open { fd: fd.into(), kind: Kind::Pipe, flags, alone, directory: None, writable: false };
+    let open = |fd: OwnedFd| Open {
+        fd: fd.into(),
+        kind: Kind::Pipe,
+        flags,
+        alone,
+        directory: None,
+        writable: false,
+        made: true,
+    };
     let read = files.insert(open(read))?;
     let write = match files.insert(open(write)) {
         Ok(write) => write,

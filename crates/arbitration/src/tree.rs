@@ -125,7 +125,7 @@ fn join(directory: &str, path: &str) -> String {
 }
 
 /// A domain's view of files: its tree and its working directory.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Tree {
     preopens: Arc<[Preopen]>,
     /// In the form of a preopen's guest name.
@@ -167,6 +167,11 @@ impl Tree {
         found.max_by_key(|(p, _)| p.guest.len()).ok_or(Errno::NOENT)
     }
 
+    /// Returns all grants.
+    pub(crate) fn preopens(&self) -> &[Preopen] {
+        &self.preopens
+    }
+
     /// Returns the grant with exactly this name.
     pub(crate) fn granted(&self, guest: &str) -> Option<&Preopen> {
         self.preopens.iter().find(|p| p.guest == guest)
@@ -184,7 +189,7 @@ impl Tree {
 }
 
 impl Preopen {
-    fn is(&self, known: (u64, u64)) -> bool {
+    pub(crate) fn is(&self, known: (u64, u64)) -> bool {
         match &self.root {
             Root::Directory { identity, .. } => *identity == known,
             Root::File(file) => file.is(known),

@@ -18,7 +18,7 @@ pub(crate) fn end(longest: Duration) -> Option<Instant> {
 }
 
 /// Calls `poll` until a time. Signals of the host do not end it.
-fn poll_until(fds: &mut [PollFd<'_>], end: Option<Instant>) -> Result<usize, Errno> {
+pub(crate) fn poll_until(fds: &mut [PollFd<'_>], end: Option<Instant>) -> Result<usize, Errno> {
     loop {
         let left = end.map(|end| end.saturating_duration_since(Instant::now()));
         let left = left.map(|left| Timespec {

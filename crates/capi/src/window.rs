@@ -22,11 +22,17 @@ pub(crate) fn look<R>(inside: &Inside<'_>, domain: &str, body: impl FnOnce(Domai
     }
 }
 
+/// Returns a window's base. The host will use addresses in it, so the domain's pages stay open.
+fn window_base(domain: DomainRef<'_>) -> Result<u64> {
+    domain.keep_open().map_err(|error| Failure::new(BOUNDS, error.to_string()))?;
+    Ok(domain.secret_base())
+}
+
 api! {
     /// Returns the place and the size of a domain's window.
     fn sfi_world_window(world: *mut sfi_world, domain: *const c_char, base: *mut u64, size: *mut u64) {
         let domain = text(domain, "domain")?;
-        let found = enter(world, |inside| look(&inside, domain, |domain| Ok(domain.secret_base())))?;
+        let found = enter(world, |inside| look(&inside, domain, window_base))?;
         give(base, found);
         give(size, SIZE);
         Ok(())
@@ -41,10 +47,12 @@ api! {
             let (found, mine) = match inside {
                 Inside::World(world) => {
                     let found = malloc.call(world, (size as u64,))?;
+                    window_base(world.domain(domain)?)?;
                     (found, world.domain(domain)?.may_write(found, size))
                 }
                 Inside::Host(call) => {
                     let found = malloc.call(call, (size as u64,))?;
+                    window_base(call.domain(domain)?)?;
                     (found, call.domain(domain)?.may_write(found, size))
                 }
             };

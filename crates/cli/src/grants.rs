@@ -1,12 +1,17 @@
 //! Options of `sfi run` that grant system calls to a program.
 
 use crate::build_tree::{self, BuildTree};
+use crate::linked::{self, ChildOptions};
 use anyhow::Context;
-use sfi_arbitration::{Arbiter, Denial, Logger, Policy, Preopen, Quota, Record, Stdio, manifest};
+use sfi_arbitration::{Arbiter, Denial, Logger, Policy, Preopen, Quota, Record, Startable, Stdio, manifest};
 use sfi_loader::manifest::{Log, Time};
+use std::ffi::OsString;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+/// Bytes of a program's file that tell its kind.
+const HEAD: u64 = 4096;
 /// Default number of calls that are logged.
 const RECORDS: u64 = 1 << 20;
 
@@ -41,11 +46,26 @@ pub struct Grants {
     /// Program: a file like --file that it may not write.
     #[arg(long = "file-read", value_name = "HOST[::GUEST]")]
     pub readable_files: Vec<String>,
+    /// Program: another program that it may start, by the name that it uses (`/bin/sh` for `system`
+    /// and `popen`). Output of `sfi cc` runs in a domain of its own with this program's grants, and
+    /// starts nothing. Any other program runs on this machine with all rights of the user, and with
+    /// arguments that the domain chose: a shell or an interpreter means no sandbox. It must not lie
+    /// in a directory that this program may change.
+    #[arg(long = "program", value_name = "NAME[=FILE]")]
+    pub programs: Vec<String>,
+    /// Program: a variable that programs of this machine get from it, besides LANG, LC_*, TERM,
+    /// COLUMNS, LINES and POSIXLY_CORRECT. PATH is this environment's.
+    #[arg(long = "program-env", value_name = "NAME")]
+    pub program_variables: Vec<String>,
+    /// Program: it may have TCP and UDP sockets at 127.0.0.1 and ::1. They reach all services of
+    /// this machine there.
+    #[arg(long, value_name = "loopback", value_parser = ["loopback"])]
+    pub net: Option<String>,
     /// Program: it may change no directory and no file.
     #[arg(long)]
     pub read_only: bool,
     /// Program: the system calls that it may make, by names and groups: io, files, changes, memory,
-    /// time, random, process, all.
+    /// time, random, process, sockets, all.
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', default_value = "all")]
     pub allow: Vec<String>,
     /// Program: system calls and groups to remove from --allow.
@@ -63,6 +83,9 @@ pub struct Grants {
     /// Program: number of files, directories and links that it may make in all.
     #[arg(long, default_value_t = Quota::default().created, value_name = "COUNT")]
     pub max_created: u64,
+    /// Program: number of programs that it may have started and not waited for.
+    #[arg(long, default_value_t = Quota::default().children, value_name = "COUNT")]
+    pub max_children: usize,
     /// Resolution of a program's clocks, of files' times, and of `host_clock`. A manifest sets it
     /// for each domain.
     #[arg(long, default_value = "1 us", value_name = "TIME")]
@@ -77,8 +100,9 @@ pub struct Grants {
 }
 
 impl Grants {
-    /// Returns the arbiter. No sleep is longer than `time_limit`.
-    pub fn arbiter(&self, time_limit: Option<Duration>) -> anyhow::Result<Arbiter> {
+    /// Returns the arbiter. No sleep is longer than `time_limit`. `options` are those of `sfi run`
+    /// for programs that run in domains of their own.
+    pub fn arbiter(&self, time_limit: Option<Duration>, options: &ChildOptions) -> anyhow::Result<Arbiter> {
         let mut preopens = Vec::new();
         for (host, guest, writable) in self.names(&self.directories, &self.readable) {
             let preopen = Preopen::open(Path::new(host), guest, writable);
@@ -101,10 +125,13 @@ impl Grants {
         }
         let written = self.max_written.map_or(u64::MAX, |mebibytes| mebibytes.saturating_mul(1 << 20));
         let (descriptors, created) = (self.max_descriptors, self.max_created);
-        let quota = Quota { descriptors, written, created, ..Quota::default() }.within(time_limit);
+        let children = self.max_children;
+        let quota = Quota { descriptors, written, created, children, ..Quota::default() }.within(time_limit);
         let calls = manifest::calls(&self.allow, &self.deny)?;
         let (denial, clock) = (self.denied, self.clock_resolution.0);
-        let mut policy = Policy { calls, preopens, denial, quota, clock, ..Policy::default() };
+        let programs = self.programs.iter().map(|grant| self.startable(grant, options)).collect::<Result<_, _>>()?;
+        let loopback = self.net.is_some();
+        let mut policy = Policy { calls, preopens, denial, quota, clock, programs, loopback, ..Policy::default() };
         let working = tree.as_ref().and_then(|(directory, _)| directory.to_str());
         if let Some(directory) = self.cwd.as_deref().or(working) {
             policy = policy.start_in(directory).with_context(|| format!("cannot start in `{directory}`"))?;
@@ -115,6 +142,55 @@ impl Grants {
 }
 
 impl Grants {
+    /// Returns a program that may be started. `grant`: `NAME=FILE`, or one word for both.
+    fn startable(&self, grant: &str, options: &ChildOptions) -> anyhow::Result<Startable> {
+        let (name, file) = grant.split_once('=').unwrap_or((grant, grant));
+        let file = Path::new(file);
+        let mut head = Vec::new();
+        std::fs::File::open(file)
+            .and_then(|file| file.take(HEAD).read_to_end(&mut head))
+            .with_context(|| format!("cannot read the program `{}`", file.display()))?;
+        let startable = match linked::mode(&head) {
+            Some(mode) => {
+                let runner = std::env::current_exe().context("cannot find this program")?;
+                Startable::domain(name, file, &runner, options.with(mode))
+            }
+            None => Startable::host(name, file).map(|program| program.variables(&self.program_variables)),
+        };
+        startable.with_context(|| format!("cannot grant the program `{}`", file.display()))
+    }
+
+    /// Returns the options that give another program these grants, without those to start programs.
+    pub fn words(&self) -> Vec<OsString> {
+        let mut words: Vec<OsString> = Vec::new();
+        let lists = [
+            ("dir", &self.directories),
+            ("dir-read", &self.readable),
+            ("file", &self.files),
+            ("file-read", &self.readable_files),
+            ("deny", &self.deny),
+        ];
+        for (option, list) in lists {
+            words.extend(list.iter().map(|value| format!("--{option}={value}").into()));
+        }
+        let flags = [("build-tree", self.build_tree), ("mounts", self.mounts), ("read-only", self.read_only)];
+        words.extend(flags.iter().filter(|(_, set)| *set).map(|(option, _)| format!("--{option}").into()));
+        words.extend(self.net.iter().map(|net| format!("--net={net}").into()));
+        words.extend(self.max_written.iter().map(|most| format!("--max-written={most}").into()));
+        let denied = match self.denied {
+            Denial::NoSys => "ENOSYS",
+            Denial::NotPermitted => "EPERM",
+        };
+        words.extend([
+            format!("--allow={}", self.allow.join(",")).into(),
+            format!("--denied={denied}").into(),
+            format!("--max-descriptors={}", self.max_descriptors).into(),
+            format!("--max-created={}", self.max_created).into(),
+            format!("--clock-resolution={} ns", self.clock_resolution.0.as_nanos()).into(),
+        ]);
+        words
+    }
+
     /// Returns the working directory and the build tree around it, if the user asked for it and
     /// there is one.
     pub fn tree(&self) -> anyhow::Result<Option<(PathBuf, BuildTree)>> {

@@ -16,6 +16,7 @@ mod gate;
 mod grants;
 mod input;
 mod layout;
+mod linked;
 mod listing;
 mod members;
 mod objects;

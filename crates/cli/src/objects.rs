@@ -1,6 +1,6 @@
 //! The objects in a file for tools that show them: an object, an archive, or a program of `sfi cc`.
 
-use crate::{input, program};
+use crate::{input, linked};
 use anyhow::Context;
 use sfi_loader::manifest::file;
 use sfi_verifier::elf::number::STT_FUNC;
@@ -17,7 +17,7 @@ impl Objects {
     /// Reads a file.
     pub fn read(path: &Path) -> anyhow::Result<Objects> {
         let mut bytes = file::read(path).with_context(|| format!("cannot read `{}`", path.display()))?;
-        bytes.drain(..program::script(&bytes));
+        bytes.drain(..linked::script(&bytes));
         Ok(Objects { bytes, path: path.to_owned() })
     }
 

@@ -1,6 +1,7 @@
 //! Running a whole program: one domain with its own libc, whose system calls are arbitrated.
 
 use crate::grants::Grants;
+use crate::linked::{ARCHIVE, ChildOptions, script};
 use anyhow::bail;
 use sfi_arbitration::{Counts, Crew, Death, Exit, GATEWAY, Program};
 use sfi_loader::{CallError, DomainSpec, ImageStore, Import, LinkError, Mode, TypedFn, World};
@@ -10,30 +11,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
-
-/// First bytes of a linked program: a shell script that runs the archive after it.
-const HEADER: &[u8] = b"#!/bin/sh\nexec sfi run ";
-/// End of the script.
-const HEADER_END: &[u8] = b"\nexit 127\n";
-/// First bytes of an archive.
-const ARCHIVE: &[u8] = b"!<arch>\n";
-
-/// Returns the script at the start of a program whose objects satisfy `mode`.
-pub fn header(mode: Mode) -> String {
-    format!("#!/bin/sh\nexec sfi run --mode {mode} ${{SFI_RUN_FLAGS---build-tree}} \"$0\" -- \"$@\"\nexit 127\n")
-}
-
-/// Returns the length of the script at the start of a program, or 0 if there is none.
-pub fn script(bytes: &[u8]) -> usize {
-    let end = bytes.starts_with(HEADER).then(|| bytes.windows(HEADER_END.len()).position(|w| w == HEADER_END));
-    end.flatten().map_or(0, |end| end + HEADER_END.len())
-}
-
-/// Says whether the first bytes are those of a program: an archive, an object, or the output of
-/// `sfi cc`.
-pub fn is_program(bytes: &[u8]) -> bool {
-    bytes.starts_with(HEADER) || bytes.starts_with(ARCHIVE) || bytes.starts_with(b"\x7fELF")
-}
 
 /// Name of the domain.
 const DOMAIN: &str = "program";
@@ -56,6 +33,8 @@ pub struct Setup<'a> {
     pub control_stack: u64,
     /// The grants of its system calls.
     pub grants: &'a Grants,
+    /// The options for programs that it starts.
+    pub children: ChildOptions,
     /// Arguments after the program's name.
     pub arguments: &'a [OsString],
     /// Environment, `NAME=value`.
@@ -119,7 +98,7 @@ pub fn run(setup: Setup<'_>, mut bytes: Vec<u8>, fault: u8) -> anyhow::Result<Ex
     // The user says so, and this process has no other domain.
     let spec = if setup.clock { spec.clock_exposing() } else { spec };
     let spec = spec.threads_exposing(setup.threads);
-    let mut arbiter = setup.grants.arbiter(setup.time_limit)?;
+    let mut arbiter = setup.grants.arbiter(setup.time_limit, &setup.children)?;
     let counts = setup.grants.count_syscalls.then(|| arbiter.counts());
     let builder = World::builder().domain(spec).time_limit(setup.time_limit);
     let (mut builder, crew) = match setup.threads {

@@ -205,6 +205,7 @@ pub extern "C" fn rust_work(n: u32) -> u32 {
 "#;
 
 const PLUGIN: &str = r#"
+#include <cstdio>
 #include <iostream>
 #include <map>
 #include <sstream>
@@ -214,6 +215,8 @@ extern "C" long host_clock(void);
 static std::map<std::string, long> seen{{"first", 1}};
 struct Late { ~Late() { std::cout << "the end" << std::endl; } };
 static Late late;
+__attribute__((destructor)) static void after() { std::puts("a destructor"); }
+__attribute__((destructor(101))) static void last() { std::puts("the last destructor"); }
 static long deep(long n) {
     if (n == 0) throw std::out_of_range("bottom");
     return deep(n - 1) + 1;
@@ -227,6 +230,9 @@ extern "C" long work(long n) {
     return host_clock() > 0 ? long(text.str().size()) : -1;
 }
 "#;
+
+/// The order of `exit`: registered functions, then destructors by their priorities.
+const END: &str = "the end\na destructor\nthe last destructor\n";
 
 /// A domain of a manifest gets all of C++: what an archive of `--plugin` does not define is what
 /// the manifest grants.
@@ -249,7 +255,7 @@ fn plugins_of_manifests() {
         std::fs::write(at("domains.toml"), manifest).expect("manifest");
         let output = run(Command::new(SFI).arg("run").arg(at("domains.toml")), "");
         let line = "bottom 0=0 1=1 4=2 9=3 first=1";
-        assert_eq!(text(&output.stdout), format!("{line}\nthe end\n"), "{mode}: {}", text(&output.stderr));
+        assert_eq!(text(&output.stdout), format!("{line}\n{END}"), "{mode}: {}", text(&output.stderr));
         assert_eq!(output.status.code(), Some(line.len() as i32), "{mode}");
     }
     // Nobody may call a plugin as a program, and a definition too many is an error as in any link.

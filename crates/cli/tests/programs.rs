@@ -203,9 +203,9 @@ fn policies_allow_deny_count_and_log() {
     assert_eq!(words.find(wild), None, "{log}");
     let quota = sfi(&["--max-written", "0"]);
     assert!(text(&quota.stdout).is_empty());
-    let error = sfi(&["--allow", "execve"]);
+    let error = sfi(&["--allow", "ptrace"]);
     assert_eq!(error.status.code(), Some(2));
-    assert!(text(&error.stderr).contains("`execve` cannot be granted"), "{}", text(&error.stderr));
+    assert!(text(&error.stderr).contains("`ptrace` cannot be granted"), "{}", text(&error.stderr));
 }
 
 /// Tables of a manifest: a program with arguments, environment, descriptors and directories, and a

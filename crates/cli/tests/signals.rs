@@ -60,6 +60,11 @@ fn handlers_run_at_faults() {
     same("faults.c", 5);
 }
 
+#[test]
+fn protected_pages_trap() {
+    same("protection.c", 7);
+}
+
 /// A handler does not run if it faulted itself or if its signal is blocked. The fault then ends the
 /// program.
 #[test]

@@ -23,6 +23,10 @@ pub const RETURNED: i64 = NEXT + 2;
 pub const SPAWN: i64 = NEXT + 3;
 /// The calling thread ends, after an `munmap` of its own stack. Arguments: address, length.
 pub const LEAVE: i64 = NEXT + 4;
+/// `posix_spawn`: starts a program. Arguments: path, musl's file actions, musl's attributes,
+/// arguments, environment, and whether the path is a name to search for. The answer is the
+/// program's number.
+pub const EXECUTE: i64 = NEXT + 5;
 /// `rt_sigreturn`: a handler returned. Argument: the mask of before.
 pub const SIGRETURN: i64 = 15;
 

@@ -8,7 +8,7 @@ use iced_x86::code_asm::*;
 use sfi_contract::requests::{LEAVE, MARK, SPAWN};
 
 /// Bytes of number, arguments and mark, with the red zone above them, a multiple of 16.
-const FRAME: i32 = 80 + RED_ZONE;
+pub(crate) const FRAME: i32 = 80 + RED_ZONE;
 
 /// `__clone(function, stack, flags, argument, parent, pointer, clear)`. The last argument lies on
 /// the stack.
@@ -31,7 +31,7 @@ pub(crate) fn leave(a: &mut CodeAssembler) -> Result<(), IcedError> {
 }
 
 /// Sends a request at r15, with a mark that says that no signal was asked for.
-fn send(a: &mut CodeAssembler, number: i64, arguments: &[AsmRegister64]) -> Result<(), IcedError> {
+pub(crate) fn send(a: &mut CodeAssembler, number: i64, arguments: &[AsmRegister64]) -> Result<(), IcedError> {
     a.mov(rax, number)?;
     save(a, 0, rax)?;
     for (i, register) in arguments.iter().enumerate() {

@@ -14,8 +14,10 @@
 //! - `memmove`: replaces musl's, which sets the direction flag.
 //! - `__clone`, `__unmapself`: replace musl's. They ask the arbiter for a thread, and for its end
 //!   together with its stack's.
+//! - `posix_spawn`, `posix_spawnp`: replace musl's, which share memory with a new process. They ask
+//!   the arbiter to start a granted program. `system` and `popen` use them.
 //! - `vfork`, `dlsym`: replace musl's, which read their return address. They report that there are
-//!   no processes and symbols.
+//!   no further processes and no symbols.
 //! - `__init_tls`, `_init`, `_fini`: replace musl's, because the loader lays out thread locals at a
 //!   place that never moves.
 

@@ -105,7 +105,7 @@ impl Memory<'_> {
         let inside = |s: &&Segment| s.name == HEAP && s.holds(place) && end <= s.end();
         let whole = place == place.page() && length.is_multiple_of(PAGE_SIZE) && length > 0;
         self.segments.iter().find(inside).filter(|_| whole).ok_or(error)?;
-        if self.window.is_view() || self.window.backing().is_some() {
+        if self.window.is_shared() {
             return Ok(());
         }
         self.window.close(&(place.bytes()..end), access).map_err(|_| MemoryError::TooManyRanges)

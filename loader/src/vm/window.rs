@@ -125,8 +125,9 @@ impl Window {
 
     /// Returns another handle of this window. The window stays mapped as long as one is left.
     pub(crate) fn same(&self) -> Self {
-        let Self { base, reservation, backing, text } = self;
-        Self { base: *base, reservation: reservation.clone(), backing: backing.clone(), text: text.clone() }
+        let Self { base, reservation, backing, text, closed } = self;
+        let (reservation, backing, text) = (reservation.clone(), backing.clone(), text.clone());
+        Self { base: *base, reservation, backing, text, closed: closed.clone() }
     }
 
     /// Returns an empty value without a window, in which nothing can be mapped.
@@ -319,6 +320,11 @@ impl Window {
         reservation.mappings.fetch_add(now.mappings().wrapping_sub(before.mappings()), Ordering::Relaxed);
         *self.closed.borrow_mut() = now;
         result
+    }
+
+    /// Says whether further handles of this window exist, so that another thread may copy.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.is_view() || self.backing.is_some() || self.reservation.as_ref().is_some_and(|r| Arc::strong_count(r) > 1)
     }
 
     /// Opens all pages that the domain closed.

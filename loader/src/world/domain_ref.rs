@@ -3,7 +3,7 @@
 use crate::fault::report::Fault;
 use crate::gate::ids::DomainId;
 use crate::gate::records::Status;
-use crate::vm::memory;
+use crate::vm::memory::{self, MemoryError};
 use crate::world::calls::call::TypedFn;
 use crate::world::calls::values::Function;
 use crate::world::domain::Domain;
@@ -128,6 +128,16 @@ impl<'w> DomainRef<'w> {
     /// the text holds an address of its window, as `movabs` does, each instance has a copy.
     pub fn shares_text(&self) -> bool {
         self.domain().image.shares_text()
+    }
+
+    /// Opens all pages that the domain closed ([`crate::HostCall::protect_heap`]), and lets it
+    /// close none from now on. A host that uses addresses of the domain's memory calls this first.
+    ///
+    /// # Errors
+    /// [`MemoryError::TooManyRanges`] if the kernel opens none.
+    pub fn keep_open(&self) -> Result<(), MemoryError> {
+        self.domain().viewed.set(true);
+        self.domain().window.open().map_err(|_| MemoryError::TooManyRanges)
     }
 
     /// Returns the window's base. It is a secret, because other domains can find this one's memory

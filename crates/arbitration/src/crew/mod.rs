@@ -112,7 +112,7 @@ impl Shared {
         if request.number == requests::LEAVE {
             // The thread no longer uses its stack, and makes no other request.
             let [address, length, ..] = request.args;
-            let _ = self.arbiter().with(cx, |_, _, _, heap| heap.unmap(address, length));
+            let _ = self.arbiter().with(cx, |_, cx, _, heap| heap.unmap(cx, address, length));
         }
         if request.number == libc::SYS_exit || request.number == requests::LEAVE {
             return self.leave(cx, me, &request);

@@ -93,6 +93,7 @@ impl Shared {
         loop {
             let (answer, open) = self.arbiter().attempt(cx, request);
             let more = match (answer, POLLS.contains(&request.number)) {
+                (Err(Errno::AGAIN), _) if request.number == libc::SYS_wait4 => true,
                 (Err(Errno::AGAIN), false) => open.is_some(),
                 (Ok(0), true) => true,
                 _ => false,

@@ -1,18 +1,30 @@
-//! A tenant that makes system calls which its host describes. Needs gcc.
+//! A tenant that makes system calls which its host describes, and loads and stores. Needs gcc.
 #![allow(dead_code)]
 
 use sfi_arbitration::{Arbiter, GATEWAY, Policy, Stdio};
-use sfi_loader::{Access, DomainSpec, HostCall, HostError, Import, Manage, Memory, TypedFn, World};
+use sfi_loader::{
+    Access, CallError, DomainSpec, FaultKind, HostCall, HostError, Import, Manage, Memory, TypedFn, World,
+};
 use std::path::Path;
 use std::process::Command;
 
 /// `ask(request)` makes the system call that a record in memory describes: its number and six
-/// arguments.
+/// arguments. `peek(address)` loads a word, and `poke(address, word)` stores one.
 const TENANT: &str = ".text
 .globl ask
 .type ask,@function
 ask:
     call __sfi_arbitrate@PLT
+    ret
+.globl peek
+.type peek,@function
+peek:
+    movl %gs:(%edi), %eax
+    ret
+.globl poke
+.type poke,@function
+poke:
+    movl %esi, %gs:(%edi)
     ret
 .section .note.GNU-stack,\"\",@progbits
 ";
@@ -95,6 +107,33 @@ impl Bench {
         self.put(0, &words.map(u64::to_le_bytes).concat());
         let ask: TypedFn<fn(u64) -> i64> = self.world.domain("tenant").unwrap().export("ask").unwrap();
         ask.call(&mut self.world, (self.region,)).unwrap()
+    }
+
+    /// Lets the tenant load a word. `None`: it faulted.
+    pub fn peek(&mut self, at: u64) -> Option<u32> {
+        let peek: TypedFn<fn(u64) -> u64> = self.world.domain("tenant").unwrap().export("peek").unwrap();
+        peek.call(&mut self.world, (at,)).ok().map(|word| word as u32)
+    }
+
+    /// Lets the tenant store a word. Returns the kind of its fault if it faulted.
+    pub fn poke(&mut self, at: u64, word: u32) -> Result<(), FaultKind> {
+        let poke: TypedFn<fn(u64, u64)> = self.world.domain("tenant").unwrap().export("poke").unwrap();
+        match poke.call(&mut self.world, (at, word.into())) {
+            Ok(()) => Ok(()),
+            Err(CallError::Fault(fault)) => Err(fault.kind),
+            Err(other) => panic!("{other}"),
+        }
+    }
+
+    /// Opens all pages of the tenant for good, and lets it store a word.
+    pub fn poke_open(&mut self, at: u64, word: u32) -> Result<(), FaultKind> {
+        self.world.domain("tenant").unwrap().keep_open().unwrap();
+        self.poke(at, word)
+    }
+
+    /// Starts the tenant anew.
+    pub fn restart(&mut self) {
+        self.world.restart("tenant").unwrap();
     }
 
     /// Makes a system call about a path.

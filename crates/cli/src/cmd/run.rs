@@ -2,6 +2,7 @@
 
 use crate::anonymity::odds::duration;
 use crate::grants::Grants;
+use crate::linked::{ChildOptions, is_program};
 use crate::render::visible;
 use crate::{arbiters, layout, program};
 use anyhow::{Context, bail, ensure};
@@ -116,6 +117,9 @@ pub struct Args {
     /// secret.
     #[arg(long, value_parser = parse_seed)]
     seed: Option<[u8; 32]>,
+    /// A program started this one: it is a program, and its environment is that of --env alone.
+    #[arg(long, hide = true)]
+    started: bool,
     /// Arguments for the domains.
     #[arg(last = true)]
     args: Vec<OsString>,
@@ -174,7 +178,7 @@ pub fn profile(manifest: &Path, args: &[OsString]) -> anyhow::Result<(ExitCode, 
     let words = words.into_iter().chain(args.iter().map(OsString::as_os_str));
     let args = Whole::try_parse_from(words).context("the arguments cannot be passed on")?.args;
     let bytes = file::read(manifest).with_context(|| format!("cannot read `{}`", manifest.display()))?;
-    ensure!(!program::is_program(&bytes), "`{}` is not a manifest", manifest.display());
+    ensure!(!is_program(&bytes), "`{}` is not a manifest", manifest.display());
     let mut profile = Profile::default();
     let code = run_manifest(&args, bytes, Some(&mut profile))?;
     Ok((code, profile))
@@ -188,9 +192,11 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         files.context("cannot show the code to gdb or perf")?;
     }
     let bytes = file::read(path).with_context(|| format!("cannot read `{}`", path.display()))?;
-    if program::is_program(&bytes) {
+    if is_program(&bytes) {
         return run_program(&args, bytes);
     }
+    // A manifest would grant what it likes.
+    ensure!(!args.started, "`{}` is not a program", path.display());
     run_manifest(&args, bytes, None)
 }
 
@@ -286,11 +292,12 @@ fn run_program(args: &Args, bytes: Vec<u8>) -> anyhow::Result<ExitCode> {
         stack: args.stack << 20,
         control_stack: args.control_stack,
         grants: &args.grants,
+        children: ChildOptions(inherited(args)),
         arguments: &args.args,
         name: args.argv0.as_deref(),
         environment: program::environment(
             args.environment.iter().map(OsString::as_os_str),
-            args.grants.tree()?.is_some(),
+            !args.started && args.grants.tree()?.is_some(),
         ),
         seed: args.seed,
         clock: args.clock,
@@ -299,6 +306,22 @@ fn run_program(args: &Args, bytes: Vec<u8>) -> anyhow::Result<ExitCode> {
         keep: !args.no_cache,
     };
     program::run(setup, bytes, FAULT)
+}
+
+/// Returns the options that give another program what this one has.
+fn inherited(args: &Args) -> Vec<OsString> {
+    let mut words = args.grants.words();
+    let values = [
+        ("memory", args.memory.to_string()),
+        ("stack", args.stack.to_string()),
+        ("control-stack", args.control_stack.to_string()),
+        ("threads", args.threads.to_string()),
+    ];
+    words.extend(values.iter().map(|(option, value)| format!("--{option}={value}").into()));
+    words.extend(args.time_limit.map(|limit| format!("--time-limit={}", limit.as_secs_f64()).into()));
+    let flags = [("no-cache", args.no_cache), ("clock", args.clock)];
+    words.extend(flags.iter().filter(|(_, set)| *set).map(|(option, _)| format!("--{option}").into()));
+    words
 }
 
 /// Prints the faults of domains that the entry's domain called. Their callers saw only an error.

@@ -111,7 +111,7 @@ fn link(driver: &Driver, flags: &[OsString], libc_dir: &Path, line: &Line) -> an
     if line.plugin {
         return plugin(mode, &name, &output, archive);
     }
-    let bytes = [crate::program::header(mode).as_bytes(), &archive].concat();
+    let bytes = [crate::linked::header(mode).as_bytes(), &archive].concat();
     if let Err(error) = crate::program::check(mode, &name, archive) {
         eprintln!("error: {error}");
         return Ok(ExitCode::FAILURE);

@@ -29,6 +29,14 @@ impl Side {
         }
     }
 
+    /// Returns the flags with which programs run.
+    fn flags(self) -> &'static str {
+        match self {
+            Side::Native => "",
+            Side::Domain => "--build-tree --program /bin/sh --net loopback",
+        }
+    }
+
     fn compiler(self) -> &'static str {
         match self {
             Side::Native => "musl-gcc",
@@ -129,6 +137,7 @@ impl Place<'_> {
             .args(arguments)
             .current_dir(directory)
             .env("CC", side.compiler())
+            .env("SFI_RUN_FLAGS", side.flags())
             .env("CFLAGS", "-O2")
             .env("PATH", path)
             .env("LC_ALL", "C")

@@ -208,17 +208,16 @@ impl<'c> HostCall<'c> {
     }
 
     /// Sets the caller's own access to whole pages of its heap, until its end. Copies of pages that
-    /// it closed are errors for the host, too. A domain with threads keeps all access.
+    /// it closed are errors for the host, too. A domain with threads keeps all access, and so does
+    /// one of which the host was given an address ([`crate::Prepared::view`],
+    /// [`crate::DomainRef::keep_open`]).
     ///
     /// # Errors
     /// [`MemoryError::OutOfBounds`] for anything but whole pages of the heap;
-    /// [`MemoryError::ReadOnly`] if the host was given an address in the domain's memory
-    /// ([`crate::Prepared::view`]); [`MemoryError::TooManyRanges`].
+    /// [`MemoryError::TooManyRanges`].
     pub fn protect_heap(&mut self, pointer: u64, length: u64, access: PageAccess) -> Result<(), MemoryError> {
         let domain = &self.held.domains[self.caller];
-        if domain.viewed.get() && access != PageAccess::ReadWrite {
-            return Err(MemoryError::ReadOnly { offset: WindowOffset::of_pointer(pointer).bytes() });
-        }
+        let access = if domain.viewed.get() { PageAccess::ReadWrite } else { access };
         domain.memory().protect_heap(pointer, length, access)
     }
 

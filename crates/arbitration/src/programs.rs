@@ -1,0 +1,223 @@
+//! Programs that a domain may start, by names that the host chose.
+//!
+//! A program of the host runs with all rights of this process' user. The domain chooses its
+//! arguments, but not the file. A program that is run in a domain of its own is started by a
+//! *runner*, with options that the host chose.
+
+use crate::tree::{Preopen, absolute};
+use rustix::fs::stat;
+use std::ffi::{OsStr, OsString};
+use std::io::{Error, ErrorKind};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Variables that a program of the host gets from a domain. Their values name no file.
+const HARMLESS: [&str; 5] = ["LANG", "TERM", "COLUMNS", "LINES", "POSIXLY_CORRECT"];
+/// The start of the names of further such variables.
+const LOCALE: &str = "LC_";
+/// The variable that names the places of programs. Its value is the host's.
+const PATH: &str = "PATH";
+
+/// A program that a domain may start.
+#[derive(Clone, Debug)]
+pub struct Startable {
+    /// The domain's name for it: absolute and normal, or without a slash.
+    name: String,
+    file: PathBuf,
+    kind: Kind,
+}
+
+#[derive(Clone, Debug)]
+enum Kind {
+    /// A program of the host, and the names of further variables that it gets.
+    Host(Vec<String>),
+    /// A program for a domain: the program that runs it, with its first arguments.
+    Domain(PathBuf, Vec<OsString>),
+}
+
+/// One start of a program: the values that the domain chose.
+#[derive(Debug)]
+pub(crate) struct Start {
+    pub arguments: Vec<OsString>,
+    pub environment: Vec<OsString>,
+    /// The working directory, by the domain's name for it.
+    pub working: String,
+}
+
+impl Startable {
+    /// Grants a program of the host. It gets the host's `PATH`, variables of the domain about
+    /// language and terminal, and no others.
+    ///
+    /// # Errors
+    /// There is no such file.
+    pub fn host(name: &str, file: &Path) -> std::io::Result<Startable> {
+        Ok(Startable { name: normal(name), file: regular(file)?, kind: Kind::Host(Vec::new()) })
+    }
+
+    /// Lets a program of the host also get these variables from the domain. Some variables choose
+    /// the code that a program runs.
+    #[must_use]
+    pub fn variables(mut self, names: &[String]) -> Startable {
+        if let Kind::Host(variables) = &mut self.kind {
+            variables.extend_from_slice(names);
+        }
+        self
+    }
+
+    /// Grants a program that runs in a domain. `runner` is called as `runner OPTIONS --cwd=GUEST
+    /// --env=NAME=VALUE... --argv0=NAME FILE -- ARGUMENTS`, as `sfi run --started` expects it.
+    ///
+    /// # Errors
+    /// There is no such file.
+    pub fn domain(name: &str, file: &Path, runner: &Path, options: Vec<OsString>) -> std::io::Result<Startable> {
+        Ok(Startable { name: normal(name), file: regular(file)?, kind: Kind::Domain(runner.to_owned(), options) })
+    }
+
+    /// Says whether the program runs with the user's rights.
+    pub(crate) fn is_host(&self) -> bool {
+        matches!(self.kind, Kind::Host(_))
+    }
+
+    /// Says whether the domain means this program by a path. A search takes names without slashes.
+    fn is_meant(&self, path: &str, working: &str, search: bool) -> bool {
+        match path.contains('/') {
+            true => self.name == absolute(working, path),
+            false => search && self.name.rsplit('/').next() == Some(path),
+        }
+    }
+
+    /// Says whether the domain could have changed the file, so that it would choose the code.
+    pub(crate) fn is_changeable(&self, preopens: &[Preopen]) -> bool {
+        let changeable = |path: &Path| match stat(path) {
+            Ok(stat) => preopens.iter().any(|p| p.writable && p.is((stat.st_dev, stat.st_ino))),
+            Err(_) => true,
+        };
+        self.is_host() && self.file.ancestors().any(changeable)
+    }
+
+    /// Returns the command that starts the program.
+    pub(crate) fn command(&self, start: &Start) -> Command {
+        let name = start.arguments.first().map_or(OsStr::new(&self.name), OsString::as_os_str);
+        let rest = start.arguments.iter().skip(1);
+        let mut command;
+        match &self.kind {
+            Kind::Host(variables) => {
+                use std::os::unix::process::CommandExt;
+                command = Command::new(&self.file);
+                command.arg0(name).args(rest).env_clear();
+                command.envs(start.environment.iter().filter_map(|text| allowed(text, variables)));
+                command.envs(std::env::var_os(PATH).map(|value| (PATH, value)));
+            }
+            Kind::Domain(runner, options) => {
+                command = Command::new(runner);
+                command.args(options);
+                let option = |name: &str, value: &OsStr| [OsStr::new(name), value].join(OsStr::new(""));
+                // A name without a value would mean the host's value.
+                for text in start.environment.iter().filter(|text| text.as_bytes().contains(&b'=')) {
+                    command.arg(option("--env=", text));
+                }
+                if !start.working.is_empty() {
+                    command.arg(option("--cwd=", OsStr::new(&start.working)));
+                }
+                command.arg(option("--argv0=", name)).arg(&self.file).arg("--").args(rest);
+            }
+        }
+        command
+    }
+}
+
+/// Finds the program that a domain means.
+pub(crate) fn meant<'p>(programs: &'p [Startable], path: &str, working: &str, search: bool) -> Option<&'p Startable> {
+    programs.iter().find(|program| program.is_meant(path, working, search))
+}
+
+/// Returns the name and the value of a variable that a program of the host may get.
+fn allowed<'v>(text: &'v OsStr, variables: &[String]) -> Option<(&'v OsStr, &'v OsStr)> {
+    let bytes = text.as_bytes();
+    let at = bytes.iter().position(|byte| *byte == b'=').filter(|at| *at > 0)?;
+    let (name, value) = (std::str::from_utf8(&bytes[..at]).ok()?, OsStr::from_bytes(&bytes[at + 1..]));
+    let harmless = (HARMLESS.contains(&name) || name.starts_with(LOCALE)) && !value.as_bytes().contains(&b'/');
+    let good = harmless || variables.iter().any(|variable| variable == name);
+    good.then_some((OsStr::new(name), value))
+}
+
+/// Returns the normal form of a name.
+fn normal(name: &str) -> String {
+    if name.contains('/') { absolute("", name) } else { name.to_owned() }
+}
+
+/// Returns the place of a regular file, without links.
+fn regular(file: &Path) -> std::io::Result<PathBuf> {
+    let file = std::fs::canonicalize(file)?;
+    match std::fs::metadata(&file)?.is_file() {
+        true => Ok(file),
+        false => Err(Error::new(ErrorKind::InvalidInput, "it is no regular file")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(command: &Command) -> Vec<&OsStr> {
+        std::iter::once(command.get_program()).chain(command.get_args()).collect()
+    }
+
+    fn start(environment: &[&str]) -> Start {
+        let owned = |list: &[&str]| list.iter().map(OsString::from).collect();
+        Start { arguments: owned(&["me", "--env", "x"]), environment: owned(environment), working: "/w".into() }
+    }
+
+    #[test]
+    fn names_are_exact() {
+        let programs = [Startable::host("/bin/../bin//sh", Path::new("/bin/sh")).expect("a shell")];
+        let is = |path, working, search| meant(&programs, path, working, search).is_some();
+        assert!(is("/bin/sh", "", false) && is("./sh", "/bin", false) && is("sh", "", true));
+        assert!(!is("sh", "/bin", false) && !is("/bin/sh2", "", true) && !is("", "", true));
+        assert!(!is("/tmp/sh", "", true) && !is("bin", "", true) && !is("./sh", "/tmp", true));
+        assert!(Startable::host("x", Path::new("/bin")).is_err());
+        assert!(Startable::host("x", Path::new("/nowhere")).is_err());
+    }
+
+    #[test]
+    fn the_hosts_programs_get_few_variables() {
+        let program = Startable::host("sh", Path::new("/bin/sh")).expect("a shell").variables(&["OWN".into()]);
+        let given =
+            ["LD_PRELOAD=/x.so", "PATH=/evil", "LANG=C", "LC_ALL=../x", "LC_TIME=de", "OWN=/a", "OWN2=b", "=", "x"];
+        let command = program.command(&start(&given));
+        let mut names: Vec<_> = command.get_envs().filter_map(|(name, value)| Some((name, value?))).collect();
+        names.sort_unstable();
+        let path = std::env::var_os("PATH").expect("the tests' PATH");
+        let expected = [("LANG", "C"), ("LC_TIME", "de"), ("OWN", "/a")].map(|(n, v)| (OsStr::new(n), OsStr::new(v)));
+        assert_eq!(names, [&expected[..], &[(OsStr::new("PATH"), &*path)]].concat());
+    }
+
+    #[test]
+    fn a_runner_gets_values_and_no_options() {
+        let options = vec!["run".into(), "--started".into()];
+        let program = Startable::domain("p", Path::new("/bin/sh"), Path::new("/sfi"), options).expect("a file");
+        let command = program.command(&start(&["A=b", "HOME", "--dir=/"]));
+        let sh = std::fs::canonicalize("/bin/sh").expect("a shell");
+        let expected = ["/sfi", "run", "--started", "--env=A=b", "--env=--dir=/", "--cwd=/w", "--argv0=me"];
+        let (front, back) = (expected.map(OsStr::new), ["--", "--env", "x"].map(OsStr::new));
+        assert_eq!(words(&command), [&front[..], &[sh.as_os_str()], &back].concat());
+    }
+
+    #[test]
+    fn a_file_in_the_domains_reach_is_no_program() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let (top, file) = (directory.path().join("top"), directory.path().join("top/sub/program"));
+        std::fs::create_dir_all(top.join("sub")).expect("made");
+        std::fs::write(&file, "").expect("written");
+        let grant = |path: &Path, writable| vec![Preopen::open(path, "/x", writable).expect("a grant")];
+        let program = Startable::host("p", &file).expect("a file");
+        assert!(program.is_changeable(&grant(&top, true)) && program.is_changeable(&grant(&top.join("sub"), true)));
+        assert!(!program.is_changeable(&grant(&top, false)) && !program.is_changeable(&[]));
+        assert!(program.is_changeable(&[Preopen::file(&file, "/f", true).expect("a grant")]));
+        let in_domain = Startable::domain("p", &file, Path::new("/sfi"), Vec::new()).expect("a file");
+        assert!(!in_domain.is_changeable(&grant(&top, true)), "the runner verifies it");
+        std::fs::remove_file(&file).expect("removed");
+        assert!(program.is_changeable(&[]));
+    }
+}

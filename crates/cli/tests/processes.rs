@@ -1,0 +1,112 @@
+//! Programs that start programs, and sockets: the output in a domain is the native one.
+//!
+//! Needs musl-gcc (Debian package musl-tools). A missing compiler fails the tests.
+
+mod support;
+
+use std::process::{Command, Output};
+use support::{Bench, root, sfi, succeed};
+
+const MODES: [&str; 3] = ["write", "full", "match"];
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Builds a fixture natively in one directory and for a domain in another.
+fn build(natives: &Bench, domains: &Bench, mode: &str, name: &str) {
+    let file = root().join("fixtures/processes").join(format!("{name}.c"));
+    succeed(Command::new("musl-gcc").args(["-O2", "-w"]).arg(&file).arg("-o").arg(natives.path(name)));
+    let mut cc = sfi(domains, &["cc"]);
+    succeed(cc.env("SFI_MODE", mode).args(["-O2", "-w"]).arg(&file).args(["-o", name]));
+}
+
+fn native(bench: &Bench, name: &str) -> Output {
+    Command::new(bench.path(name)).current_dir(bench.directory()).env("LANG", "C").output().expect("runs")
+}
+
+/// Runs a program in a domain with options.
+fn run(bench: &Bench, mode: &str, name: &str, options: &[&str]) -> Output {
+    let mut command = sfi(bench, &["run", "--time-limit", "60", "--mode", mode, "--env", "LANG=C", "--no-cache"]);
+    command.args(options).arg(format!("./{name}")).output().expect("sfi runs")
+}
+
+#[test]
+fn programs_start_others() {
+    for mode in MODES {
+        let (natives, domains) = (Bench::new(), Bench::new());
+        for name in ["parent", "child"] {
+            build(&natives, &domains, mode, name);
+        }
+        let expected = native(&natives, "parent");
+        assert!(expected.status.success(), "{}", text(&expected.stderr));
+        assert!(text(&expected.stdout).lines().count() > 15, "{}", text(&expected.stdout));
+        let grants = ["--dir", ".", "--program", "/bin/sh", "--program", "/child=child"];
+        let output = run(&domains, mode, "parent", &grants);
+        assert_eq!(text(&output.stdout), text(&expected.stdout), "{mode}: {}", text(&output.stderr));
+        assert_eq!(output.status.code(), Some(0), "{mode}: {}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn what_is_not_granted_does_not_start() {
+    let (natives, domains) = (Bench::new(), Bench::new());
+    build(&natives, &domains, "write", "refused");
+    let output = run(&domains, "write", "refused", &[]);
+    let none = "system: -1 Function not implemented\npopen: Function not implemented\n\
+        spawn: Function not implemented\nfork: Function not implemented\nsocket: Function not implemented\n";
+    assert_eq!(text(&output.stdout), none, "{}", text(&output.stderr));
+    // A name that is not granted does not exist. A denied call is unknown.
+    let output = run(&domains, "write", "refused", &["--program", "/bin/true"]);
+    let other = "system: -1 No such file or directory\npopen: No such file or directory\n\
+        spawn: No such file or directory\nfork: Function not implemented\nsocket: Function not implemented\n";
+    assert_eq!(text(&output.stdout), other, "{}", text(&output.stderr));
+    let output = run(&domains, "write", "refused", &["--program", "/bin/sh", "--deny", "execve"]);
+    assert_eq!(text(&output.stdout), none, "{}", text(&output.stderr));
+    let missing = run(&domains, "write", "refused", &["--program", "/nowhere/program"]);
+    assert_eq!(missing.status.code(), Some(2));
+    assert!(text(&missing.stderr).contains("cannot read the program `/nowhere/program`"), "{}", text(&missing.stderr));
+}
+
+/// A program that another one starts in a domain gets the grants of the first one, and no more.
+#[test]
+fn a_started_domain_has_its_parents_grants() {
+    let (natives, domains) = (Bench::new(), Bench::new());
+    for name in ["starter", "grants"] {
+        build(&natives, &domains, "write", name);
+    }
+    std::fs::create_dir(domains.path("data")).expect("made");
+    domains.write("data/file", b"inside");
+    domains.write("secret", b"outside");
+    let program = ["--program", "/grants=grants"];
+    let with = |options: &[&str]| {
+        let output = run(&domains, "write", "starter", &[&program[..], options].concat());
+        text(&output.stdout) + &text(&output.stderr)
+    };
+    let home = std::env::var_os("HOME").is_some();
+    assert!(home, "the test needs a variable to hide");
+    let out = with(&["--dir-read", "data", "--env", "SHOWN=yes"]);
+    assert_eq!(
+        out,
+        "data/file: 6\ndata/new: Read-only file system\nsecret: No such file or directory\n\
+        SHOWN=yes HOME=(null)\nsystem: -1\nstatus 0\n"
+    );
+    let out = with(&[]);
+    assert!(out.starts_with("data/file: No such file or directory\n"), "{out}");
+    // Whatever lies in its place when it is started is a program, or nothing.
+    let manifest = "[entry]\ndomain = 'a'\nfunction = 'main'\n[domains.a]\nobjects = []\n";
+    let replace = with(&["--dir", ".", "--env", &format!("REPLACE={manifest}")]);
+    assert!(replace.contains("is not a program") && replace.contains("status 512"), "{replace}");
+}
+
+#[test]
+fn sockets_work_on_the_loopback_interface() {
+    let (natives, domains) = (Bench::new(), Bench::new());
+    build(&natives, &domains, "write", "loopback");
+    let expected = native(&natives, "loopback");
+    assert!(expected.status.success() && text(&expected.stdout).lines().count() > 8, "{}", text(&expected.stdout));
+    let output = run(&domains, "write", "loopback", &["--net", "loopback"]);
+    assert_eq!(text(&output.stdout), text(&expected.stdout), "{}", text(&output.stderr));
+    let refused = sfi(&domains, &["run", "--net", "all", "./loopback"]).output().expect("runs");
+    assert_eq!(refused.status.code(), Some(2));
+}
