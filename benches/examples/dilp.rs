@@ -4,7 +4,7 @@
 
 use anyhow::{Context, ensure};
 use sfi_dilp::{Catalog, Features, Options, Sink, Transfer, builtin, object};
-use sfi_loader::{DomainSpec, Library, Manage, Mode, TypedFn, World};
+use sfi_loader::{DomainSpec, Library, LinkRoom, Manage, Mode, TypedFn, World};
 use std::ffi::{CString, c_void};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -202,8 +202,9 @@ fn throughput(variant: &Variant, folder: &Path) -> anyhow::Result<()> {
 fn installing(line: &str, mode: Mode, features: Features) -> anyhow::Result<()> {
     let pipes = builtin::chain(line)?;
     let options = Options { mode, features, sink: Sink::Store, budget: false };
-    let mut world =
-        World::builder().domain(DomainSpec::new("d").mode(mode).object("d.o", object(mode, [])?)).build()?;
+    let mut world = World::builder()
+        .domain(DomainSpec::new("d").mode(mode).object("d.o", object(mode, [])?).link_room(LinkRoom::default()))
+        .build()?;
     let mut verifier = sfi_verifier::Verifier::new(&sfi_verifier::Options { mode, ..Default::default() });
     let mut samples = vec![Vec::new(); 5];
     for round in 0..2000_u32 {
