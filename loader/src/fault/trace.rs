@@ -53,6 +53,44 @@ fn place(domain: &DomainState, address: u64) -> u64 {
     (domain.index.place() as u64) << 32 | (address.wrapping_sub(domain.text.number()) % WINDOW_SIZE)
 }
 
+/// The calls that are in progress when a domain calls a host function: numbers that are cheap to
+/// take, to compare and to keep. [`Namer`] names them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct CallPath {
+    places: Box<[u64]>,
+    more: u32,
+}
+
+impl CallPath {
+    /// Keeps a trace.
+    pub(crate) fn new(trace: &Trace) -> Self {
+        let noted = &trace.places[..(trace.count as usize).min(DEPTH)];
+        Self { places: noted.into(), more: trace.more() }
+    }
+}
+
+/// The names of the places of a world's domains as they were when it was made. It outlives the
+/// world.
+pub struct Namer {
+    pub(crate) domains: Vec<(String, Arc<Names>)>,
+}
+
+impl fmt::Debug for Namer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.domains.iter().map(|(name, _)| name)).finish()
+    }
+}
+
+impl Namer {
+    /// Names the calls of a path of the same world. Reads debug information within bounds, and its
+    /// contents are the word of the objects' authors.
+    pub fn backtrace(&self, path: &CallPath) -> Backtrace {
+        let mut trace = Trace::EMPTY;
+        path.places.iter().for_each(|place| trace.push(*place));
+        name(&places(&trace, 0, |index, _| self.domains.get(index.place()).cloned()), path.more)
+    }
+}
+
 /// A place that can be named later, after its world is gone.
 #[derive(Clone)]
 pub(crate) enum TracedPlace {

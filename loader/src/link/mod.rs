@@ -435,5 +435,14 @@ fn names(
             variables.insert((*name).to_owned(), offset);
         }
     }
+    for (name, target) in &symbols.wrapped {
+        functions.extend(places.code(*target, layout).map(|offset| (wrapped(name), offset)));
+    }
     (functions, variables)
+}
+
+/// Returns the name under which the host finds a function that an import replaced. An object that
+/// defines a function of this name itself has its own function called, and nothing else.
+pub(crate) fn wrapped(symbol: &str) -> String {
+    format!("(wrapped) {symbol}")
 }

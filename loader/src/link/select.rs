@@ -83,7 +83,9 @@ pub(crate) fn select<'a>(spec: &DomainSpec, files: &'a [File], roots: &[String])
         // Nothing is left to choose.
         return verify(spec, chosen.into_iter().map(|(name, bytes, _)| (name, bytes)));
     }
-    let mut defined: HashSet<String> = spec.imports.iter().map(|(n, _)| n.clone()).collect();
+    // The members that define a wrapped function are linked, for the host.
+    let granted = spec.imports.iter().filter(|(_, import)| !import.wraps);
+    let mut defined: HashSet<String> = granted.map(|(n, _)| n.clone()).collect();
     defined.extend(spec.shared.iter().map(|s| s.symbol.clone()));
     defined.extend(
         [

@@ -90,6 +90,8 @@ pub(crate) struct Symbols<'a> {
     pub commons: Vec<Common>,
     /// Global definitions by name. `true` is a function.
     pub globals: HashMap<&'a str, (Target, bool)>,
+    /// Definitions that imports replaced and the host keeps.
+    pub wrapped: Vec<(&'a str, Target)>,
     /// Names of sections whose bounds symbols name.
     pub bounds: Vec<String>,
     /// Resolvers of IFUNCs.
@@ -172,7 +174,7 @@ pub(crate) fn resolve<'a>(
         duplicates.sort();
         return Err(LinkError::Duplicate { domain: spec.name.clone(), symbols: duplicates });
     }
-    grant(spec, &mut definitions, inputs);
+    let wrapped = grant(spec, &mut definitions, inputs);
     let sections = inputs.iter().zip(&live).flat_map(|(input, live)| input.object.sections.iter().zip(live));
     let sections: HashSet<&str> = sections.filter(|(_, live)| **live).map(|(section, _)| section.name).collect();
     let mut bounds = Numbered::new();
@@ -209,7 +211,7 @@ pub(crate) fn resolve<'a>(
         let why = format!("{} IFUNCs; a domain has {DISPATCH_SLOTS} slots", indirects.len());
         return Err(LinkError::Place { domain: spec.name.clone(), place: "dispatch table".into(), why });
     }
-    Ok(Symbols { targets, live, commons, globals, bounds, indirects })
+    Ok(Symbols { targets, live, commons, globals, wrapped, bounds, indirects })
 }
 
 /// Returns the target of a defined symbol.
@@ -277,8 +279,14 @@ fn define<'a>(
 }
 
 /// Gives the names of imports and shared regions their meaning, over any other definition.
-/// [`crate::link::select`] refuses such definitions, unless the import overrides them.
-fn grant<'a>(spec: &DomainSpec, definitions: &mut HashMap<&'a str, Definition>, inputs: &[Input<'a>]) {
+/// [`crate::link::select`] refuses such definitions, unless the import overrides them. Returns
+/// those that the host keeps.
+fn grant<'a>(
+    spec: &DomainSpec,
+    definitions: &mut HashMap<&'a str, Definition>,
+    inputs: &[Input<'a>],
+) -> Vec<(&'a str, Target)> {
+    let mut wrapped = Vec::new();
     let mut granted: HashMap<String, Target> = HashMap::new();
     for (i, (symbol, _)) in spec.imports.iter().enumerate() {
         granted.insert(symbol.clone(), Target::Import(i));
@@ -291,9 +299,16 @@ fn grant<'a>(spec: &DomainSpec, definitions: &mut HashMap<&'a str, Definition>, 
         if let Some(target) = granted.get(symbol.name) {
             let function = matches!(target, Target::Import(_));
             let new = Definition { target: *target, strength: Strength::Strong, input: 0, function };
-            definitions.insert(symbol.name, new);
+            let old = definitions.insert(symbol.name, new).filter(|old| old.function && old.target != *target);
+            match target {
+                Target::Import(import) if spec.imports[*import].1.wraps => {
+                    wrapped.extend(old.map(|old| (symbol.name, old.target)));
+                }
+                _ => {}
+            }
         }
     }
+    wrapped
 }
 
 /// Finds a symbol that the loader defines. `sections` are the names of the sections that become

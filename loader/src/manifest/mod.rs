@@ -395,6 +395,9 @@ pub struct Grant {
     /// Replaces a definition in the domain's objects. Without it such a definition is an error.
     #[serde(default, rename = "override")]
     pub overrides: bool,
+    /// Keeps the replaced definition for the host, see [`Import::wraps`]. The embedding says so.
+    #[serde(skip)]
+    pub wraps: bool,
 }
 
 /// A region seen by a domain.
@@ -676,9 +679,11 @@ impl Domain {
             if let Some(trust) = grant.trust {
                 import = import.trust(trust);
             }
-            if grant.overrides {
-                import = import.overrides();
-            }
+            import = match (grant.wraps, grant.overrides) {
+                (true, _) => import.wraps(),
+                (false, true) => import.overrides(),
+                (false, false) => import,
+            };
             spec = spec.import(symbol, import.on_fault(grant.on_fault));
         }
         spec = libraries::add(spec, &self.libraries, self.link_room, |path| read(path))?;

@@ -551,19 +551,25 @@ pub struct Import {
     pub(crate) on_fault: u64,
     pub(crate) trust: Trust,
     pub(crate) overrides: bool,
+    pub(crate) wraps: bool,
 }
 
 impl Import {
+    fn to(callee: Callee) -> Self {
+        let (signature, interface, trust) = (None, None, Trust::default());
+        Self { callee, signature, interface, on_fault: u64::MAX, trust, overrides: false, wraps: false }
+    }
+
     /// Imports a function of another domain.
     pub fn domain(domain: impl Into<String>, function: impl Into<String>) -> Self {
         let callee = Callee::Domain { domain: domain.into(), function: function.into() };
-        Self { callee, signature: None, interface: None, on_fault: u64::MAX, trust: Trust::default(), overrides: false }
+        Self::to(callee)
     }
 
     /// Imports a function of the host.
     pub fn host(function: impl Into<String>) -> Self {
         let callee = Callee::Host { function: function.into() };
-        Self { callee, signature: None, interface: None, on_fault: u64::MAX, trust: Trust::default(), overrides: false }
+        Self::to(callee)
     }
 
     /// Imports an entry point that a domain registers, `domain.name`. It is bound at once if it
@@ -572,7 +578,7 @@ impl Import {
     /// given here must be equal to it.
     pub fn entry(name: impl Into<String>) -> Self {
         let callee = Callee::Entry { name: name.into() };
-        Self { callee, signature: None, interface: None, on_fault: u64::MAX, trust: Trust::default(), overrides: false }
+        Self::to(callee)
     }
 
     /// Declares the arguments and the result, see [`Signature`]: `(ptr, int, float) -> int`. All
@@ -608,6 +614,13 @@ impl Import {
     pub fn overrides(mut self) -> Self {
         self.overrides = true;
         self
+    }
+
+    /// Replaces a definition as [`Import::overrides`] does, and keeps it for the host: the host
+    /// function calls the replaced function ([`crate::HostCall::wrapped`]).
+    #[must_use]
+    pub fn wraps(self) -> Self {
+        Self { wraps: true, ..self.overrides() }
     }
 
     /// Sets the trust between client and server. Default: none. Host functions are always trusted,

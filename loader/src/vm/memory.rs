@@ -187,6 +187,14 @@ impl Memory<'_> {
         }
     }
 
+    /// Checks that the range is memory of the domain.
+    ///
+    /// # Errors
+    /// [`MemoryError::OutOfBounds`].
+    pub fn in_bounds(&self, pointer: u64, length: usize) -> Result<(), MemoryError> {
+        self.find(pointer, length).map(|_| ())
+    }
+
     /// Checks that the domain itself may write to the range. Returns its window offset.
     ///
     /// # Errors

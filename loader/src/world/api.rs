@@ -1,5 +1,6 @@
 //! A world in the form that hosts see.
 
+use crate::fault::trace::Namer;
 use crate::gate::ids::DomainId;
 use crate::gate::records::Status;
 use crate::link::image::Image;
@@ -39,6 +40,12 @@ impl World {
     /// Returns all bindings, in the order of the domains and their imports.
     pub fn bindings(&self) -> Vec<BindingReport> {
         self.get().reports()
+    }
+
+    /// Returns the names of the places of all domains, for [`crate::HostCall::path`].
+    pub fn namer(&self) -> Namer {
+        let domains = self.get().domains.iter();
+        Namer { domains: domains.map(|d| (d.name.clone(), Arc::clone(&d.image.names))).collect() }
     }
 
     /// Returns a domain by name.

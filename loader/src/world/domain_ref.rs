@@ -5,6 +5,7 @@ use crate::gate::ids::DomainId;
 use crate::gate::records::Status;
 use crate::vm::memory::{self, MemoryError};
 use crate::world::calls::call::TypedFn;
+use crate::world::calls::host_call::Tenant;
 use crate::world::calls::values::Function;
 use crate::world::domain::Domain;
 use crate::world::error::{CallError, LookupError};
@@ -149,6 +150,11 @@ impl<'w> DomainRef<'w> {
     /// Returns the verifier's report about the registers and features that the domain's text uses.
     pub fn usage(&self) -> Usage {
         self.domain().usage
+    }
+
+    /// Tells the domain's present life apart from its others, as [`crate::HostCall::tenant`] does.
+    pub fn tenant(&self) -> Tenant {
+        Tenant::new(self.index, self.domain().birth)
     }
 
     /// Says whether the domain faulted and was not restarted.

@@ -1,7 +1,10 @@
 //! One call of a host function, as the function sees it.
 
+use crate::fault::trace::{self, CallPath};
+use crate::gate::frame::Active;
 use crate::gate::ids::{BindingId, DomainId};
 use crate::gate::records::{Binding, Caught, HostFrame, flag};
+use crate::link;
 use crate::spec::DomainSpec;
 use crate::spec::signature::{MAX_STACK_WORDS, Signature};
 use crate::vm::address::WindowOffset;
@@ -24,6 +27,11 @@ pub struct Tenant {
 }
 
 impl Tenant {
+    /// Returns the life of a domain that began as this number of its world's births.
+    pub(crate) fn new(index: DomainId, birth: u64) -> Self {
+        Self { index, birth }
+    }
+
     /// Says whether this is another life of the same domain, or of an instance that took its place
     /// in the world.
     pub fn replaces(&self, other: &Tenant) -> bool {
@@ -170,7 +178,7 @@ impl<'c> HostCall<'c> {
     /// that was restarted, reset or loaded again is another tenant: host functions that keep
     /// something for a domain keep it under this key.
     pub fn tenant(&self) -> Tenant {
-        Tenant { index: self.caller, birth: self.held.domains[self.caller].birth }
+        Tenant::new(self.caller, self.held.domains[self.caller].birth)
     }
 
     /// Returns the caller's memory.
@@ -219,6 +227,23 @@ impl<'c> HostCall<'c> {
         let domain = &self.held.domains[self.caller];
         let access = if domain.viewed.get() { PageAccess::ReadWrite } else { access };
         domain.memory().protect_heap(pointer, length, access)
+    }
+
+    /// Returns the calls that are in progress, from the caller's call of this function outwards.
+    /// They are read from the control stack, so no domain can mislead the host about them.
+    pub fn path(&self) -> CallPath {
+        let context = self.held.gates.control.context();
+        // SAFETY: the world whose context this is runs this host function, so the caller's frame is
+        // on the control stack, with the return address of its call.
+        unsafe { CallPath::new(&trace::walk(&*context, Active::calling_host(&*context).at)) }
+    }
+
+    /// Finds the function of the caller that an import replaced ([`crate::Import::wraps`]). `None`
+    /// if the caller's objects have none.
+    pub fn wrapped<F: Function>(&self, symbol: &str) -> Option<TypedFn<F>> {
+        let domain = &self.held.domains[self.caller];
+        let offset = *domain.image.functions_by_name.get(&link::wrapped(symbol))?;
+        Some(self.held.typed(self.caller, offset, None))
     }
 
     /// Lets the caller handle its next fault, if the fault raises one of these signals (bits by
