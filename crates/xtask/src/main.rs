@@ -14,6 +14,7 @@ mod mutants;
 mod planted;
 mod postgres;
 mod programs;
+mod python;
 mod setup;
 mod shell;
 mod soak;
@@ -48,6 +49,10 @@ enum Task {
     Bench(bench::Args),
     /// Builds and tests the extension for PostgreSQL on a server of its own.
     Postgres(postgres::Args),
+    /// Builds, installs and tests the package for Python.
+    Python(python::Args),
+    /// Judges the static archives of packages on a Ray cluster, or tests that.
+    Fleet(python::FleetArgs),
     /// Runs whole programs natively and in domains, and compares them.
     Programs(programs::Args),
     /// Runs other projects' own tests natively and in domains, and compares them.
@@ -72,6 +77,8 @@ fn main() -> ExitCode {
         Task::Coverage(args) => coverage::run(&args),
         Task::Bench(args) => bench::run(&args),
         Task::Postgres(args) => postgres::run(&args),
+        Task::Python(args) => python::run_tests(&args),
+        Task::Fleet(args) => python::run_fleet(&args),
         Task::Programs(args) => programs::run(&args),
         Task::Suites(args) => suites::run(&args),
         Task::Book(args) => book::run(&args),
@@ -79,6 +86,7 @@ fn main() -> ExitCode {
         Task::Sources => setup::ensure(setup::BASE).and_then(|()| sources::ensure()).map(|()| ExitCode::SUCCESS),
         Task::Setup => setup::ensure(setup::BASE)
             .and_then(|()| setup::ensure(setup::POSTGRES))
+            .and_then(|()| setup::ensure(setup::PYTHON))
             .and_then(|()| setup::components())
             .map(|()| ExitCode::SUCCESS),
     };

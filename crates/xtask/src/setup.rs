@@ -26,6 +26,8 @@ enum Proof {
     Program(&'static str),
     /// One of these files exists.
     File(&'static [&'static str]),
+    /// Python has a module of this name.
+    Module(&'static str),
 }
 
 const GCC: Need = Need { package: "gcc", proof: Proof::Program("gcc") };
@@ -81,6 +83,17 @@ pub const POSTGRES: &[Need] = &[
     Need { package: "postgresql-server-dev-15", proof: Proof::File(&["/usr/include/postgresql/15/server/postgres.h"]) },
 ];
 
+/// The needs of the package for Python and of its example.
+pub const PYTHON: &[Need] = &[
+    GCC,
+    ZLIB,
+    Need { package: "python3", proof: Proof::Program("python3") },
+    // Python can make environments without it, but not with pip in them.
+    Need { package: "python3-venv", proof: Proof::Module("ensurepip") },
+    Need { package: "libpng-dev", proof: Proof::File(&["/usr/lib/x86_64-linux-gnu/libpng16.a"]) },
+    Need { package: "musl-dev", proof: Proof::File(&["/usr/lib/x86_64-linux-musl/libc.a"]) },
+];
+
 /// The needs of other projects' builds.
 pub const AUTOTOOLS: &[Need] = &[
     Need { package: "autoconf", proof: Proof::Program("autoconf") },
@@ -106,6 +119,7 @@ impl Need {
     fn met(&self) -> bool {
         match self.proof {
             Proof::Program(name) => runs(Command::new(name).arg("--version")),
+            Proof::Module(name) => runs(Command::new("python3").args(["-c", &format!("import {name}")])),
             Proof::File(paths) => paths.iter().any(|p| Path::new(p).exists()),
         }
     }

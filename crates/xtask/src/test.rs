@@ -1,6 +1,7 @@
 //! `cargo xtask test`
 
 use crate::postgres;
+use crate::python;
 use crate::setup::{self, cargo};
 use crate::sources;
 use crate::steps::Steps;
@@ -42,6 +43,19 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     match postgres::tests("dev") {
         Ok(mut tests) => steps.tests("the extension for PostgreSQL", &mut tests)?,
         Err(error) => steps.failed("the extension for PostgreSQL", &error),
+    }
+    match python::Environment::ensure("dev") {
+        Ok(environment) => {
+            for types in &mut environment.types() {
+                steps.whole("the types of the package for Python", types)?;
+            }
+            steps.tests("the package for Python", &mut environment.tests())?;
+            match environment.fleet_tests() {
+                Ok(mut tests) => steps.tests("the fleet", &mut tests)?,
+                Err(error) => steps.failed("the fleet", &error),
+            }
+        }
+        Err(error) => steps.failed("the package for Python", &error),
     }
     Ok(steps.finish())
 }

@@ -45,6 +45,8 @@ const PARTS: [(&str, &[(&str, &str)]); 5] = [
             ("A plugin in each build system", "examples/build/README.md"),
             ("Build systems", "integrations/build/README.md"),
             ("PostgreSQL", "integrations/postgresql/README.md"),
+            ("Python", "integrations/python/README.md"),
+            ("A fleet", "integrations/ray/README.md"),
         ],
     ),
     (
