@@ -57,7 +57,7 @@ fn coverage((hostile, accepted): (usize, usize), named: &BTreeSet<String>) -> Re
 
 /// Returns the verifier's violations in a fixture; `None` if it is unreadable.
 fn violations(fixture: &Fixture, object: &[u8]) -> Result<Option<Vec<Violation>>> {
-    let options = Options { mode: fixture.mode, ..Options::default() };
+    let options = Options { mode: fixture.mode, budget: fixture.budget, ..Options::default() };
     let Some(place) = &fixture.text else {
         return Ok(verify(object, &options).ok().map(|report| {
             assert_eq!(report.is_safe(), report.violations.is_empty(), "is_safe() says what the list says");

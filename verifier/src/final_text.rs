@@ -1,5 +1,6 @@
 //! The second check, over the relocated bytes that will run.
 
+use crate::budget;
 use crate::matching;
 use crate::memo::Memo;
 use crate::options::Options;
@@ -37,6 +38,11 @@ pub fn verify_text(text: &FinalText<'_>, options: &Options) -> Result<Usage, Vec
     memo.reserve(text.bytes.len());
     let mut map = Map::default();
     sweep(&swept, &options, &mut memo, &mut map, &mut findings);
+    if options.budget {
+        // Rule SFI-T02 judges the slots that hold no place of the text.
+        let ways: Vec<u64> = text.slots.iter().map(|slot| slot.wrapping_sub(text.offset)).collect();
+        budget::check(&swept, &mut map, &ways, &mut findings);
+    }
     if options.mode == Mode::Match {
         matching::check(&swept, &mut map, &mut findings);
     }

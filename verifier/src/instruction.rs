@@ -123,7 +123,7 @@ impl Rules {
         };
         let decoded = Decoded::new(raw, ins, prefixes, form);
         facts.class = form.class;
-        facts.registers = registers(&decoded);
+        facts.registers = registers(ins, form);
         facts.step = self.step(&decoded);
         let mut faults = self.check(&decoded, &facts);
         if offset(displacement) != offset(facts.displacement()) || offset(immediate) != offset(facts.immediate()) {
@@ -333,8 +333,7 @@ fn reads_rbx(code: Code) -> u16 {
 }
 
 /// Returns the registers of one instruction as [`Facts`] holds them.
-fn registers(decoded: &Decoded<'_>) -> u32 {
-    let (i, form) = (decoded.instruction, decoded.form);
+pub(crate) fn registers(i: &Instruction, form: &Form) -> u32 {
     let operands = [i.op0_register(), i.op1_register(), i.op2_register(), i.op3_register()].map(general);
     let address = general(i.memory_base()) | general(i.memory_index());
     let named = operands.iter().fold(address | reads_rbx(i.code()), |all, bit| all | bit);

@@ -28,6 +28,7 @@
 #![warn(unreachable_pub)]
 
 mod bitmap;
+mod budget;
 mod facts;
 mod final_text;
 mod instruction;
@@ -110,6 +111,9 @@ impl Verifier {
             self.maps.resize_with(self.maps.len().max(texts + 1), Map::default);
             let map = &mut self.maps[texts];
             sweep(&text, &self.options, &mut self.memo, map, &mut findings);
+            if self.options.budget {
+                budget::check(&text, map, &[], &mut findings);
+            }
             if self.options.mode == Mode::Match {
                 matching::check(&text, map, &mut findings);
             }

@@ -14,10 +14,12 @@ pub struct Options {
     pub identity: bool,
     /// A second decoder must read every instruction as the first one does (rule `SFI-D05`).
     pub second: bool,
+    /// The text is budgeted (rules `SFI-B04` to `SFI-B07`). Not in mode match.
+    pub budget: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { mode: Mode::Write, clock: false, identity: true, second: true }
+        Options { mode: Mode::Write, clock: false, identity: true, second: true, budget: false }
     }
 }

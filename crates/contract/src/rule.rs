@@ -102,6 +102,18 @@ rules! {
     BranchRelocation = "SFI-B03", "relocated branch that is not R_X86_64_PLT32 with addend -4 to a symbol in text",
         "Another addend lands beside the symbol; another type does not say that a branch is meant.",
         "rewrite the object with `sfi rewrite`";
+    BudgetRegister = "SFI-B04", "instruction names r14, which holds the budget (budgeted text)",
+        "What is left of the budget only charges may lower, and nothing may raise.",
+        "rewrite the object with `sfi rewrite --budget`, which frees r14";
+    Uncharged = "SFI-B05", "branch or dispatch slot leads to a place where no charge stands (budgeted text)",
+        "A loop, a recursion and an indirect branch come back to a place; if each such place is a charge, none of them is endless (Wallach et al., bounding execution time).",
+        "rewrite the object with `sfi rewrite --budget`";
+    ChargeAmount = "SFI-B06", "charge takes less than the instructions that follow it (budgeted text)",
+        "Each charge pays for all instructions up to the next one, so the domain never runs more of them than its budget.",
+        "rewrite the object with `sfi rewrite --budget`";
+    RepeatUncharged = "SFI-B07", "string instruction with rep without a charge of its count (budgeted text)",
+        "One such instruction can run for 2^64 repetitions; it pays for rcx of them right before.",
+        "rewrite the object with `sfi rewrite --budget`";
     IndirectBranch = "SFI-I01", "indirect branch outside its unsafe region",
         "An indirect branch goes through the dispatch table, whose slots hold verified targets only.",
         "rewrite the object with `sfi rewrite`";

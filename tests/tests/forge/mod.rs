@@ -7,6 +7,7 @@
 //! # Tries: the attempt of a hostile object, or `Shows:` the form of an accepted one
 //! # expect: SFI-S01 SFI-C01     all rules that it breaks, or `unreadable`
 //! # mode: full                  the mode to check it for; `write` if absent
+//! # budget: yes                 check it as a budgeted text
 //! # patch: header .text flags = 7
 //! # text: offset 0x400000       check the section .text as a final text at this window offset
 //! # text: anchors 0xff000 0x100000 0x300000    header page, dispatch table, TCB page
@@ -37,6 +38,7 @@ pub struct Fixture {
     pub path: PathBuf,
     pub expect: BTreeSet<String>,
     pub mode: Mode,
+    pub budget: bool,
     pub patches: Vec<String>,
     pub text: Option<FinalPlace>,
 }
@@ -72,6 +74,7 @@ impl Fixture {
             path: path.to_owned(),
             expect: BTreeSet::new(),
             mode: Mode::Write,
+            budget: false,
             patches: Vec::new(),
             text: None,
         };
@@ -83,6 +86,7 @@ impl Fixture {
                 "Tries" | "Shows" | "show" => {}
                 "expect" => fixture.expect = value.split_whitespace().map(str::to_owned).collect(),
                 "mode" => fixture.mode = value.parse()?,
+                "budget" => fixture.budget = value == "yes",
                 "patch" => fixture.patches.push(value.to_owned()),
                 "text" => fixture.text.get_or_insert_default().read(value)?,
                 _ => bail!("unknown key `{key}`"),
