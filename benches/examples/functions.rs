@@ -41,7 +41,7 @@ fn object(source: &str) -> anyhow::Result<Vec<u8>> {
     anyhow::ensure!(gcc.wait()?.success(), "gcc failed");
     let stock = std::fs::read(&path)?;
     std::fs::remove_file(&path)?;
-    let output = sfi_rewriter::rewrite(&stock, &Options { mode: Mode::Write });
+    let output = sfi_rewriter::rewrite(&stock, &Options { mode: Mode::Write, ..Default::default() });
     Ok(output.map_err(|refusals| anyhow::anyhow!("{refusals:?}"))?.bytes)
 }
 

@@ -25,7 +25,7 @@ fn rewritten(path: &str) -> anyhow::Result<Vec<Rewritten>> {
     let bytes = std::fs::read(path).with_context(|| format!("cannot read `{path}`"))?;
     let archive = ArchiveFile::parse(&*bytes)?;
     let members: Vec<&[u8]> = archive.members().map(|m| m?.data(&*bytes)).collect::<Result<_, _>>()?;
-    let options = sfi_rewriter::Options { mode: Mode::Write };
+    let options = sfi_rewriter::Options { mode: Mode::Write, ..Default::default() };
     let objects = members.par_iter().filter_map(|member| sfi_rewriter::rewrite(member, &options).ok());
     objects.map(|output| Ok(Rewritten { text: text(&output.bytes)?, bytes: output.bytes })).collect()
 }

@@ -5,8 +5,8 @@
 //!
 //! Data flows one way, one module a phase: `object` (read, check, carve, decode, retpoline,
 //! address) → `unwind` → `analysis` (flow, receive, regs, reach, jumps, height, own, frame_walk,
-//! r15, slot, live, count, pads) → `transform` → `text` (share, layout) → `debug` → `output`
-//! (sections, unwind_table, write).
+//! r15, slot, live, count, pads) → `transform` → `text` (share, charge, layout) → `debug` →
+//! `output` (sections, unwind_table, write).
 
 #![forbid(unsafe_code)]
 #![warn(unreachable_pub)]
@@ -33,12 +33,15 @@ use crate::output::{sections, write};
 use crate::text::layout::Text;
 use crate::text::{emit, growth, layout, share};
 use crate::transform::Facts;
+use std::collections::HashSet;
 
 /// Options of a rewrite.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
     /// The sandbox's mode.
     pub mode: Mode,
+    /// The object pays for its instructions with a budget (docs/CONTRACT.md). Not in mode match.
+    pub budget: bool,
 }
 
 /// A rewritten object.
@@ -59,6 +62,10 @@ pub struct Output {
 /// Returns every obstacle, with its place and reason. The rewriter guesses nothing: it refuses code
 /// that it does not recognise.
 pub fn rewrite(object: &[u8], options: &Options) -> Result<Output, Vec<Refusal>> {
+    if options.budget && options.mode == Mode::Match {
+        let detail = "a text in mode match cannot be budgeted, because its checks branch over traps".to_owned();
+        return Err(vec![Refusal { detail, ..Refusal::of_object(Reason::NoSafeForm) }]);
+    }
     let object = read::read(object).map_err(|refusal| vec![refusal])?;
     check::sections(&object)?;
     let mixed = |refusal: &Refusal| matches!(refusal.reason, Reason::DataInText | Reason::BranchTarget);
@@ -79,8 +86,8 @@ fn rewrite_object(object: &Object<'_>, options: &Options) -> Result<Output, Vec<
     let addresses = address::find(&code)?;
     check::symbols(&code)?;
     let unwind = unwind::collect(&code)?;
-    let (found, mut refusals) = analysis::run(&mut code, &addresses, &unwind);
-    let facts = Facts::new(&code, &addresses, &unwind, &found, options.mode);
+    let (found, mut refusals) = analysis::run(&mut code, &addresses, &unwind, options.budget);
+    let facts = Facts::new(&code, &addresses, &unwind, &found, (options.mode, options.budget));
     refusals.extend(facts.check_landings());
     let mut stats = r15::count(&code, facts.graph, facts.r15, facts.slots);
     let texts = texts(&facts, &mut stats, refusals)?;
@@ -89,25 +96,59 @@ fn rewrite_object(object: &Object<'_>, options: &Options) -> Result<Output, Vec<
 
 /// Makes the new text of every code section, unless something was or is refused.
 fn texts(facts: &Facts<'_, '_, '_>, stats: &mut Stats, mut refusals: Vec<Refusal>) -> Result<Vec<Text>, Vec<Refusal>> {
-    let mut texts = Vec::with_capacity(facts.code.sections.len());
+    let mut emitters = Vec::with_capacity(facts.code.sections.len());
     let mut next_label = 0;
-    for (index, section) in facts.code.sections.iter().enumerate() {
+    for index in 0..facts.code.sections.len() {
         let mut emitter = emit::Emitter::new(next_label);
         if let Err(more) = transform::Transform::section(facts, index, &mut emitter, stats) {
             refusals.extend(more);
         }
-        // In mode match a store and its check stay together, so ends are not shared.
-        if facts.mode != Mode::Match {
+        // In mode match a store and its check stay together, so ends are not shared. A budgeted
+        // text would pay for each jump to one.
+        if facts.mode != Mode::Match && !facts.budget {
             share::ends(&mut emitter, &facts.graph.unit);
         }
         next_label = emitter.next_label();
-        let text = layout::lay_out(&emitter);
+        emitters.push(emitter);
+    }
+    if facts.budget && refusals.is_empty() {
+        refusals.extend(charge_all(facts, &mut emitters, next_label));
+    }
+    let mut texts = Vec::with_capacity(facts.code.sections.len());
+    for (section, emitter) in facts.code.sections.iter().zip(&emitters) {
+        let text = layout::lay_out(emitter);
         stats.text_in += facts.code.object.sections[section.section].data.len() as u64;
         stats.text_out += text.bytes.len() as u64;
         growth::add(&mut stats.growth, facts.code, section, &text);
         texts.push(text);
     }
     if refusals.is_empty() { Ok(texts) } else { Err(refusals) }
+}
+
+/// Puts the charges of a budgeted text into the code. Returns the places where that is not
+/// possible.
+fn charge_all(facts: &Facts<'_, '_, '_>, emitters: &mut [emit::Emitter], mut next_label: u32) -> Vec<Refusal> {
+    let landings: HashSet<_> = facts.unwind.landings().map(|(_, landing)| landing.pad).collect();
+    let entered = |at| facts.graph.entry[at] || facts.addresses.taken[at] || landings.contains(&at);
+    let flags = |at| facts.live.before[at] & analysis::regs::FLAGS != 0;
+    // Labels of several sections differ.
+    for emitter in emitters.iter_mut() {
+        emitter.set_next_label(next_label);
+        next_label += emitter.items.len() as u32 + 1;
+    }
+    let received: Vec<Refusal> = facts
+        .code
+        .insns
+        .keys()
+        .filter(|&at| facts.pads.is_receiver(at))
+        .map(|at| facts.code.refuse(at, Reason::NoSafeForm, "a jump into a caller's frame has no charge of a budget"))
+        .collect();
+    if !received.is_empty() {
+        return received;
+    }
+    let detail = "flags are needed where a charge of the budget must stand";
+    let needs = text::charge::place(emitters, entered, flags);
+    needs.into_iter().map(|text::charge::NeedsFlags(at)| facts.code.refuse(at, Reason::NoSafeForm, detail)).collect()
 }
 
 /// Assembles the new object.
@@ -123,7 +164,8 @@ fn output(facts: &Facts<'_, '_, '_>, texts: Vec<Text>, stats: Stats) -> Result<O
     });
     let traces = debug::traces(facts.code, &texts, |at| r15::keeping(graph, r15, slots, at));
     let exceptions = sections::Exceptions { unwind: facts.unwind, graph, r15, slots };
-    let new = sections::assemble(facts.code, facts.addresses, pads, texts, debug, &exceptions, facts.mode)?;
+    let new =
+        sections::assemble(facts.code, facts.addresses, pads, texts, debug, &exceptions, (facts.mode, facts.budget))?;
     let bytes = write::write(&new)
         .map_err(|error| vec![Refusal { detail: error.to_string(), ..Refusal::of_object(Reason::NotRelocatable) }])?;
     Ok(Output { bytes, stats, notes, traces })

@@ -51,9 +51,9 @@ fn run(path: &Path) -> String {
         path.display()
     );
     let bytes = std::fs::read(&object).expect("object");
-    match rewrite(&bytes, &Options { mode }) {
+    match rewrite(&bytes, &Options { mode, ..Default::default() }) {
         Ok(output) => {
-            let again = rewrite(&bytes, &Options { mode }).expect("second time");
+            let again = rewrite(&bytes, &Options { mode, ..Default::default() }).expect("second time");
             assert_eq!(output.bytes, again.bytes, "{}: not deterministic", path.display());
             listing(&output.bytes)
         }

@@ -35,8 +35,9 @@ fn compile(compiler: &str, arguments: &[&str], source: &Path, out: &Path) -> Vec
 }
 
 fn rewritten(bytes: &[u8]) -> Output {
-    let output = rewrite(bytes, &Options { mode: Mode::Write }).unwrap_or_else(|r| panic!("{}", r[0]));
-    let again = rewrite(bytes, &Options { mode: Mode::Write }).expect("second time");
+    let output =
+        rewrite(bytes, &Options { mode: Mode::Write, ..Default::default() }).unwrap_or_else(|r| panic!("{}", r[0]));
+    let again = rewrite(bytes, &Options { mode: Mode::Write, ..Default::default() }).expect("second time");
     assert_eq!(output.bytes, again.bytes, "not deterministic");
     let report = sfi_verifier::verify(&output.bytes, &sfi_verifier::Options::default()).expect("readable");
     assert!(report.violations.is_empty(), "{:?}", report.violations);
@@ -216,7 +217,8 @@ fn malformed_debug_information_is_dropped_with_a_note() {
             let (start, size) = ranges[next() as usize % ranges.len()];
             mutated[(start + next() % size) as usize] = next() as u8;
         }
-        let output = rewrite(&mutated, &Options { mode: Mode::Write }).expect("the code is as it was");
+        let output =
+            rewrite(&mutated, &Options { mode: Mode::Write, ..Default::default() }).expect("the code is as it was");
         dropped += usize::from(!output.notes.is_empty());
         // A reader finds places or none, and does not panic.
         for bytes in [&mutated, &output.bytes] {

@@ -15,7 +15,7 @@ fn assemble(source: &str) -> Vec<u8> {
 }
 
 fn run(object: &[u8]) -> Result<Output, Vec<Refusal>> {
-    rewrite(object, &Options { mode: Mode::Write })
+    rewrite(object, &Options { mode: Mode::Write, ..Default::default() })
 }
 
 fn word(object: &[u8], at: usize) -> u64 {

@@ -36,7 +36,8 @@ fn word(bytes: &[u8], at: usize) -> usize {
 fn records_name_the_places_behind_calls() {
     for compiler in ["g++", "clang++"] {
         for level in ["-O0", "-O2"] {
-            let output = rewrite(&compile(compiler, level), &Options { mode: Mode::Write }).expect("it is rewritten");
+            let output = rewrite(&compile(compiler, level), &Options { mode: Mode::Write, ..Default::default() })
+                .expect("it is rewritten");
             let file = object::File::parse(&*output.bytes).expect("an object");
             assert!(file.sections().all(|s| !s.name().is_ok_and(|n| n == ".eh_frame" || n.starts_with(".gcc_except"))));
             let (mut calls, mut pads, mut personalities) = (0, 0, 0);
@@ -116,7 +117,7 @@ fn a_personality_may_be_named_by_a_local_symbol() {
     let (source, object) = (directory.path().join("a.s"), directory.path().join("a.o"));
     std::fs::write(&source, BY_SYMBOL).expect("source");
     assert!(Command::new("as").arg(&source).arg("-o").arg(&object).status().expect("as").success());
-    let output = rewrite(&std::fs::read(object).expect("object"), &Options { mode: Mode::Write });
+    let output = rewrite(&std::fs::read(object).expect("object"), &Options { mode: Mode::Write, ..Default::default() });
     let bytes = output.expect("it is rewritten").bytes;
     let file = object::File::parse(&*bytes).expect("an object");
     let records = file.sections().find(|s| s.name() == Ok("sfi_unwind")).expect("records");
@@ -136,7 +137,7 @@ fn a_group_needs_a_signature() {
     let group = (0..count).map(|i| table + 64 * i).find(|at| word(&bytes, at + 4) == 17).expect("a group");
     // sh_info
     bytes[group + 44..group + 48].copy_from_slice(&0x8000_0019_u32.to_le_bytes());
-    let refusals = rewrite(&bytes, &Options { mode: Mode::Write }).expect_err("no such symbol");
+    let refusals = rewrite(&bytes, &Options { mode: Mode::Write, ..Default::default() }).expect_err("no such symbol");
     assert_eq!(refusals[0].reason, Reason::NotRelocatable);
 }
 
@@ -158,7 +159,9 @@ fn damaged_tables_are_refused_or_left_out() {
         for change in [0x01u8, 0x80, 0xff] {
             let mut bytes = whole.clone();
             bytes[place as usize] ^= change;
-            let result = catch_unwind(AssertUnwindSafe(|| rewrite(&bytes, &Options { mode: Mode::Write })));
+            let result = catch_unwind(AssertUnwindSafe(|| {
+                rewrite(&bytes, &Options { mode: Mode::Write, ..Default::default() })
+            }));
             match result.unwrap_or_else(|_| panic!("a panic at {place:#x} ^ {change:#x}")) {
                 Ok(_) => accepted += 1,
                 Err(refusals) => {

@@ -14,7 +14,7 @@ use std::time::Duration;
 /// # Errors
 /// Refusals, differences and violations in words.
 pub fn rewrite(object: &[u8], mode: Mode) -> anyhow::Result<Vec<u8>> {
-    let options = sfi_rewriter::Options { mode };
+    let options = sfi_rewriter::Options { mode, ..Default::default() };
     let once = || match catch_unwind(AssertUnwindSafe(|| sfi_rewriter::rewrite(object, &options))) {
         Ok(Ok(output)) => Ok(output.bytes),
         Ok(Err(refusals)) => {
@@ -38,7 +38,7 @@ pub fn refused(files: &[PathBuf], mode: Mode, code: &str) -> anyhow::Result<()> 
     let mut seen = false;
     for file in files {
         let object = std::fs::read(file)?;
-        if let Err(refusals) = sfi_rewriter::rewrite(&object, &sfi_rewriter::Options { mode }) {
+        if let Err(refusals) = sfi_rewriter::rewrite(&object, &sfi_rewriter::Options { mode, ..Default::default() }) {
             seen = true;
             for refusal in refusals {
                 ensure!(refusal.reason.id() == code, "expected a refusal with {code}, got: {refusal}");

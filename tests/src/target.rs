@@ -57,7 +57,7 @@ pub fn rewriter(bytes: &[u8]) {
         return;
     }
     for mode in Mode::ALL {
-        let options = sfi_rewriter::Options { mode };
+        let options = sfi_rewriter::Options { mode, ..Default::default() };
         let Ok(output) = sfi_rewriter::rewrite(bytes, &options) else { continue };
         // The rewriter keeps a damaged container (symbols, groups, alignments), and the verifier
         // refuses it. Its text must be right.

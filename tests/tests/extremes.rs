@@ -45,7 +45,7 @@ fn try_all(source: &str, options: &[&str]) {
     let (mut rewritten, mut refused) = (0, 0);
     for changed in changed(object) {
         for mode in Mode::ALL {
-            match rewrite(&changed, &Options { mode }) {
+            match rewrite(&changed, &Options { mode, ..Default::default() }) {
                 Ok(_) => rewritten += 1,
                 Err(_) => refused += 1,
             }
@@ -53,7 +53,8 @@ fn try_all(source: &str, options: &[&str]) {
     }
     println!("{rewritten} rewritten, {refused} refused");
     assert!(rewritten > 50 && refused > 50, "{rewritten} rewritten, {refused} refused");
-    let output = rewrite(object, &Options { mode: Mode::Write }).expect("it is rewritten as it is");
+    let output =
+        rewrite(object, &Options { mode: Mode::Write, ..Default::default() }).expect("it is rewritten as it is");
     for changed in changed(&output.bytes) {
         target::verifier(&changed);
         target::loader(&changed);

@@ -76,7 +76,7 @@ fn originals(folder: &str) -> Vec<Original> {
     }
     for (name, bytes) in programs(folder) {
         for mode in [Mode::Write, Mode::Full] {
-            let options = sfi_rewriter::Options { mode };
+            let options = sfi_rewriter::Options { mode, ..Default::default() };
             match sfi_rewriter::rewrite(&bytes, &options) {
                 Ok(output) => all.push(Original { name: format!("{name}-{mode}"), mode, bytes: output.bytes }),
                 Err(refusals) => panic!("{name}: {}", refusals[0]),
@@ -314,7 +314,7 @@ fn company(folder: &str) -> BTreeMap<inmate::ModeName, Vec<PathBuf>> {
         let mut paths = Vec::new();
         for (name, object) in &sources {
             let path = out.join(format!("rt-{name}-{mode}.o"));
-            let rewritten = sfi_rewriter::rewrite(object, &sfi_rewriter::Options { mode });
+            let rewritten = sfi_rewriter::rewrite(object, &sfi_rewriter::Options { mode, ..Default::default() });
             std::fs::write(&path, rewritten.unwrap_or_else(|r| panic!("{name}: {}", r[0])).bytes).expect("a file");
             paths.push(path);
         }

@@ -57,8 +57,9 @@ fn archive(path: &Path) -> Result<(), Failed> {
         let member = run(Command::new("ar").arg("p").arg(path).arg(&name), directory.path(), Duration::from_secs(60));
         let member = member.map_err(|e| format!("{e:#}"))?.stdout;
         for mode in Mode::ALL {
-            let result =
-                catch_unwind(AssertUnwindSafe(|| sfi_rewriter::rewrite(&member, &sfi_rewriter::Options { mode })));
+            let result = catch_unwind(AssertUnwindSafe(|| {
+                sfi_rewriter::rewrite(&member, &sfi_rewriter::Options { mode, ..Default::default() })
+            }));
             match result {
                 Err(_) => failures.push(format!("{name}, mode {mode}: the rewriter panicked")),
                 Ok(Err(_)) => refused += 1,

@@ -68,7 +68,7 @@ fn inputs(name: &str) -> anyhow::Result<Vec<Vec<u8>>> {
             inputs.push(match name {
                 "rewriter" => object,
                 _ => {
-                    sfi_rewriter::rewrite(&object, &sfi_rewriter::Options { mode })
+                    sfi_rewriter::rewrite(&object, &sfi_rewriter::Options { mode, ..Default::default() })
                         .map_err(|r| anyhow::anyhow!("{}", r[0]))?
                         .bytes
                 }

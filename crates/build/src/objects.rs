@@ -37,7 +37,9 @@ pub(crate) fn rewrite(inputs: &[PathBuf], mode: Mode, skip_refused: bool) -> Res
     }
     let results: Vec<_> = sources
         .par_iter()
-        .map(|source| sfi_validator::rewrite(&source.bytes, &Options { mode }, Validation::Differences))
+        .map(|source| {
+            sfi_validator::rewrite(&source.bytes, &Options { mode, ..Default::default() }, Validation::Differences)
+        })
         .collect();
     let mut done = Rewritten { members: Vec::new(), warnings: Vec::new() };
     let mut refused = Vec::new();

@@ -82,7 +82,8 @@ enum {
                         * restarted */
     SFI_NOT_READY = 17, /* the domain is dead; a call after the penalties of its owner restarts
                          * it */
-    SFI_BUSY = 18       /* all worlds of the pool or server are in use */
+    SFI_BUSY = 18,      /* all worlds of the pool or server are in use */
+    SFI_INSTRUCTIONS = 19 /* the budget of instructions is used up; the domain is dead */
 };
 
 /* What a thread does that finds a world in use. */

@@ -33,6 +33,7 @@ pub(crate) const HOST: Status = 15;
 pub(crate) const EXIT: Status = 16;
 pub(crate) const NOT_READY: Status = 17;
 pub(crate) const BUSY: Status = 18;
+pub(crate) const INSTRUCTIONS: Status = 19;
 
 /// An error on its way to the host.
 #[derive(Debug)]
@@ -96,6 +97,7 @@ impl From<Fault> for Failure {
     fn from(fault: Fault) -> Self {
         let code = match fault.kind {
             FaultKind::TimeLimit | FaultKind::CpuLimit | FaultKind::TimeBudget | FaultKind::CpuBudget => TIME,
+            FaultKind::InstructionBudget => INSTRUCTIONS,
             FaultKind::Exit(_) => EXIT,
             _ => FAULT,
         };
@@ -139,7 +141,7 @@ impl From<CallError> for Failure {
                 REFUSED
             }
             CallError::Arguments { .. } => ARGUMENTS,
-            CallError::Untimed => UNTIMED,
+            CallError::Untimed | CallError::Unbudgeted => UNTIMED,
             CallError::Gone { .. } | CallError::WrongWorld | CallError::Discarded | CallError::NotAFunction { .. } => {
                 GONE
             }

@@ -73,7 +73,7 @@ impl Bundle {
         // Objects that were rewritten before stay as they are.
         let (done, parts): (Vec<Part>, Vec<Part>) = self.parts.into_iter().partition(|part| rewritten(&part.bytes));
         let inputs: Vec<(String, &[u8])> = parts.iter().map(|p| (p.shown.clone(), &p.bytes[..])).collect();
-        let results = rewrite_members(&inputs, &Options { mode }, validation);
+        let results = rewrite_members(&inputs, &Options { mode, ..Default::default() }, validation);
         let mut refused = false;
         for (part, result) in parts.iter().zip(results) {
             match result {

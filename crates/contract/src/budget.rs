@@ -6,8 +6,8 @@
 //! sub %rcx,%r14 ; jb TRAP           before a string instruction with rep
 //! ```
 //!
-//! TRAP is an `int3`. r14 is below 2^63 while the domain runs. A charge that it cannot pay leaves
-//! it at 2^63 or above, and nothing else does.
+//! TRAP is an `int3`. r14 is below 2^63 while the domain runs. A charge that it cannot pay sets the
+//! carry flag, and the trap finds it set.
 
 use iced_x86::Register;
 

@@ -13,16 +13,18 @@ pub struct Note {
     pub version: u16,
     /// Mode that the object was rewritten in.
     pub mode: Mode,
+    /// The object pays for its instructions ([`crate::budget`]).
+    pub budget: bool,
 }
 
 impl Note {
     /// Returns a note for this version of the contract.
-    pub const fn new(mode: Mode) -> Self {
-        Note { version: CONTRACT_VERSION, mode }
+    pub const fn new(mode: Mode, budget: bool) -> Self {
+        Note { version: CONTRACT_VERSION, mode, budget }
     }
 
     /// Returns the section's bytes: one `Elf64_Nhdr` with owner `sfi` and a 4-byte descriptor
-    /// (version, mode, zero).
+    /// (version, mode, whether it is budgeted).
     pub fn encode(&self) -> Vec<u8> {
         let mode = Mode::ALL.iter().position(|m| *m == self.mode).expect("ALL lists every mode") as u8;
         let mut out = Vec::with_capacity(20);
@@ -31,7 +33,7 @@ impl Note {
         out.extend_from_slice(&NOTE_TYPE.to_le_bytes());
         out.extend_from_slice(NOTE_OWNER);
         out.extend_from_slice(&self.version.to_le_bytes());
-        out.extend_from_slice(&[mode, 0]);
+        out.extend_from_slice(&[mode, u8::from(self.budget)]);
         out
     }
 
@@ -47,7 +49,12 @@ impl Note {
         }
         let descriptor = bytes.get(16..20)?;
         let version = u16::from_le_bytes([descriptor[0], descriptor[1]]);
-        Some(Note { version, mode: *Mode::ALL.get(usize::from(descriptor[2]))? })
+        let budget = match descriptor[3] {
+            0 => false,
+            1 => true,
+            _ => return None,
+        };
+        Some(Note { version, mode: *Mode::ALL.get(usize::from(descriptor[2]))?, budget })
     }
 }
 
@@ -58,8 +65,10 @@ mod tests {
     #[test]
     fn round_trip() {
         for mode in Mode::ALL {
-            let note = Note::new(mode);
-            assert_eq!(Note::decode(&note.encode()), Some(note));
+            for budget in [false, true] {
+                let note = Note::new(mode, budget);
+                assert_eq!(Note::decode(&note.encode()), Some(note));
+            }
         }
         assert_eq!(Note::decode(b"something else that is long"), None);
         assert_eq!(Note::decode(&[]), None);

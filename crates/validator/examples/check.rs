@@ -26,7 +26,7 @@ fn main() {
         let bytes = std::fs::read(&argument).unwrap();
         let mut one = |name: String, bytes: &[u8]| {
             let start = Instant::now();
-            let output = match sfi_rewriter::rewrite(bytes, &Options { mode }) {
+            let output = match sfi_rewriter::rewrite(bytes, &Options { mode, ..Default::default() }) {
                 Ok(output) => output,
                 Err(refusals) => {
                     totals[3] += 1;

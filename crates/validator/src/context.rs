@@ -6,6 +6,8 @@ use crate::object::{Pair, Spot, is_local, is_open, kind, spot_of};
 use crate::value::{Id, Node, Values};
 use iced_x86::OpKind;
 use sfi_contract::layout::TCB;
+use sfi_contract::note::Note;
+use sfi_contract::{budget, names};
 use sfi_debuginfo::map::Trace;
 use sfi_elf::Relocation;
 use std::collections::HashMap;
@@ -21,6 +23,8 @@ pub(crate) struct Context<'p, 'a> {
     starts: HashMap<usize, Vec<u64>>,
     /// The end of each original instruction's code.
     pub until: Vec<u32>,
+    /// The new object's note says that it pays for its instructions.
+    budgeted: bool,
 }
 
 /// A field's meaning: a spot and a distance from it.
@@ -55,7 +59,33 @@ impl<'p, 'a> Context<'p, 'a> {
                 pads.insert((section as usize, u64::from(*pad)), u64::from(offset));
             }
         }
-        Ok(Context { pair, old, new, pads, starts, until })
+        let note = pair.new.sections.iter().find(|section| section.name == names::NOTE_SECTION);
+        let budgeted = note.and_then(|note| Note::decode(note.data)).is_some_and(|note| note.budget);
+        Ok(Context { pair, old, new, pads, starts, until, budgeted })
+    }
+
+    /// Returns the length of the charge at a place of the new code. Only budgeted objects have
+    /// charges.
+    pub(crate) fn charge(&self, (section, offset): (usize, u64)) -> Option<u64> {
+        if !self.budgeted {
+            return None;
+        }
+        let data = self.pair.new.sections.get(section)?.data;
+        let charge = budget::charge(data.get(usize::try_from(offset).ok()?..)?)?;
+        let trap = usize::try_from(offset.checked_add_signed(charge.trap)?).ok()?;
+        (data.get(trap) == Some(&0xcc)).then_some(charge.length as u64)
+    }
+
+    /// Finds an instruction of the original program that names the budget's register, if the new
+    /// object is budgeted. Then charges and the program would change each other's values.
+    pub(crate) fn names_the_budget(&self) -> Option<Index> {
+        let names = |insn: &Insn| {
+            let ins = &insn.ins;
+            let operands = (0..ins.op_count()).filter(|op| ins.op_kind(*op) == OpKind::Register);
+            let mut named = operands.map(|op| ins.op_register(op)).chain([ins.memory_base(), ins.memory_index()]);
+            !insn.is_nop() && named.any(|register| register.full_register() == budget::REGISTER)
+        };
+        self.old.text.insns.iter().position(|insn| self.budgeted && names(insn))
     }
 
     /// Makes addresses of receivers odd: only those count as addresses of their labels.

@@ -24,6 +24,17 @@ impl Walk<'_, '_, '_> {
         }
     }
 
+    /// Steps over a charge, which changes the flags and a register that the original program never
+    /// names. Says whether there was one.
+    fn pays(&mut self, new: &mut Machine, stand: &mut Stand) -> bool {
+        let charge = self.context.charge(stand.place);
+        if let Some(length) = charge {
+            stand.place.1 += length;
+            new.flags = std::array::from_fn(|_| self.values.junk());
+        }
+        charge.is_some()
+    }
+
     /// Executes new code up to a place that it falls into. A jump leads to code that several
     /// instructions share.
     pub(crate) fn run_to(&mut self, new: &mut Machine, stand: &mut Stand, end: (usize, u64)) -> Result<(), Difference> {
@@ -32,6 +43,9 @@ impl Walk<'_, '_, '_> {
         for _ in 0..MOST {
             if stand.place == end {
                 return Ok(());
+            }
+            if self.pays(new, stand) {
+                continue;
             }
             let insn = *self.new_insn(stand.place)?;
             match insn.ins.flow_control() {
@@ -84,7 +98,9 @@ impl Walk<'_, '_, '_> {
     fn is_retry(&self, branch: &Insn) -> bool {
         let at =
             |offset: u64| self.context.new.at(branch.section as usize, offset).map(|at| &self.context.new.insns[at]);
-        let copy = at(branch.ins.near_branch_target());
+        // A charge of a budget may stand first.
+        let target = branch.ins.near_branch_target();
+        let copy = at(target + self.context.charge((branch.section as usize, target)).unwrap_or(0));
         let change = copy.and_then(|copy| at(copy.end()));
         // In mode match the exchange follows its check.
         let mut exchange = change.and_then(|change| at(change.end()));
@@ -196,6 +212,9 @@ impl Walk<'_, '_, '_> {
         jump: Option<&Spot>,
     ) -> Result<Insn, Difference> {
         for _ in 0..MOST {
+            if self.pays(new, stand) {
+                continue;
+            }
             let insn = *self.new_insn(stand.place)?;
             match insn.ins.flow_control() {
                 FlowControl::UnconditionalBranch => {

@@ -33,6 +33,11 @@ pub fn validate(original: &[u8], new: &[u8], traces: &[Trace]) -> Proof {
         Ok(context) => context,
         Err(what) => return whole(Verdict::Unproved, what),
     };
+    if let Some(at) = context.names_the_budget() {
+        let insn = &context.old.text.insns[at];
+        let (ins, offset) = (sfi_contract::syntax::text(&insn.ins), insn.offset());
+        return whole(Verdict::Wrong, format!("`{ins}` at {offset:#x} names r14, which holds the budget"));
+    }
     let Some(unwinding) = Unwinding::read(&pair.old) else {
         return whole(Verdict::Unproved, "the unwind tables are not understood".to_owned());
     };

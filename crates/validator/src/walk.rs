@@ -171,6 +171,10 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
                 return Ok(());
             }
             let insn = &self.context.old.text.insns[here];
+            if let Some(length) = self.context.charge(stand.place).filter(|_| !insn.is_nop()) {
+                stand.place.1 += length;
+                block.ops.push(Op::Lose(here, sets::ALL_FLAGS));
+            }
             self.compared += 1;
             called = match self.context.old.flow[here] {
                 Flow::Call(_) | Flow::CallIndirect => Some(here),

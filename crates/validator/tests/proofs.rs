@@ -46,7 +46,7 @@ fn prove(paths: &[PathBuf], flags: &[&str]) -> usize {
     for path in paths {
         let Some(original) = object(path, flags) else { continue };
         for mode in [Mode::Write, Mode::Full, Mode::Match] {
-            let Ok(output) = rewrite(&original, &Options { mode }) else { continue };
+            let Ok(output) = rewrite(&original, &Options { mode, ..Default::default() }) else { continue };
             let proof = validate(&original, &output.bytes, &output.traces);
             assert!(proof.holds(), "{} in mode {}:\n{}", path.display(), mode.name(), words(&proof));
             count += 1;
@@ -61,7 +61,7 @@ fn checked_stores_and_branches_are_proved() {
     let source = sources("fixtures/matching", "c").into_iter().find(|path| path.ends_with("stores.c")).unwrap();
     for flags in [["-O0", "-fcf-protection=none"], ["-O2", "-fcf-protection=none"]] {
         let original = object(&source, &flags).unwrap();
-        let output = rewrite(&original, &Options { mode: Mode::Match }).unwrap();
+        let output = rewrite(&original, &Options { mode: Mode::Match, ..Default::default() }).unwrap();
         let proof = validate(&original, &output.bytes, &output.traces);
         assert!(proof.holds(), "{flags:?}:\n{}", words(&proof));
     }

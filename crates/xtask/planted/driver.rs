@@ -28,7 +28,7 @@ fn main() {
         // Small objects are about single instructions and run in every mode.
         let modes: &[Mode] = if original.len() < 6000 { &Mode::ALL } else { &[Mode::Write] };
         for &mode in modes {
-            let right = sfi_rewriter::rewrite(&original, &Options { mode }).ok();
+            let right = sfi_rewriter::rewrite(&original, &Options { mode, ..Default::default() }).ok();
             let right = right.map(|output| (output.bytes, output.traces));
             if let Some((bytes, traces)) = &right {
                 // An object that is not proved without a mistake cannot show one.
@@ -51,7 +51,7 @@ fn judge(cases: &[Case]) -> String {
     for case in cases {
         let at = |who: &str| format!("{who}\t{} {}", case.name, case.mode.name());
         let result = catch_unwind(AssertUnwindSafe(|| {
-            sfi_rewriter::rewrite(&case.original, &Options { mode: case.mode })
+            sfi_rewriter::rewrite(&case.original, &Options { mode: case.mode, ..Default::default() })
         }));
         let output = match result {
             Err(_) => return at("rewriter stops"),

@@ -18,6 +18,11 @@ static ORIGIN: OnceLock<(Instant, u64)> = OnceLock::new();
 /// Time after the origin from which on the ratio is precise enough.
 const SETTLING: Duration = Duration::from_millis(2);
 
+/// Notes the origin of the ratio. It is precise some time later.
+pub(crate) fn origin() -> (Instant, u64) {
+    *ORIGIN.get_or_init(|| (Instant::now(), now()))
+}
+
 /// Notes the origin of the ratio, before the first call of a world with budgets. Waits once in a
 /// process until the ratio is precise.
 ///
@@ -27,7 +32,7 @@ pub(crate) fn start() -> io::Result<()> {
     if clock(libc::CLOCK_THREAD_CPUTIME_ID).is_none() {
         return Err(io::Error::last_os_error());
     }
-    let (origin, _) = ORIGIN.get_or_init(|| (Instant::now(), now()));
+    let (origin, _) = origin();
     std::thread::sleep(SETTLING.saturating_sub(origin.elapsed()));
     Ok(())
 }

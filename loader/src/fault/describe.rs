@@ -126,6 +126,7 @@ fn classify(raw: &RawFault, scene: &Scene<'_>) -> FaultKind {
         libc::SIGILL if scene.cut_traps.iter().any(is_at) => FaultKind::DeadFrame,
         libc::SIGILL if scene.fiber_traps.iter().any(is_at) => FaultKind::Fiber,
         libc::SIGILL => FaultKind::IllegalInstruction,
+        libc::SIGTRAP if raw.spent => FaultKind::InstructionBudget,
         libc::SIGTRAP => FaultKind::Breakpoint,
         libc::SIGFPE if raw.code == FPE_INTDIV || raw.code == FPE_INTOVF => FaultKind::Division,
         libc::SIGFPE => FaultKind::FloatingPoint,

@@ -62,6 +62,8 @@ pub enum FaultKind {
     TimeBudget,
     /// The domain used more processor time than its own budget allows.
     CpuBudget,
+    /// The domain ran all instructions that [`crate::DomainSpec::instructions`] allows in one call.
+    InstructionBudget,
     /// The domain asked to end: `exit`, or a signal to itself. The number is its exit status.
     Exit(i32),
 }
@@ -90,6 +92,7 @@ impl fmt::Display for FaultKind {
             FaultKind::CpuLimit => "limit on processor time exceeded",
             FaultKind::TimeBudget => "the domain's time budget is used up",
             FaultKind::CpuBudget => "the domain's budget of processor time is used up",
+            FaultKind::InstructionBudget => "the domain's budget of instructions is used up",
         })
     }
 }

@@ -24,6 +24,8 @@ use std::sync::OnceLock;
 const SIGNALS: [c_int; 5] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP];
 /// Number of the processor's exception for a page fault.
 const PAGE_FAULT: i64 = 14;
+/// The carry flag. A charge that a budget of instructions cannot pay sets it.
+const CARRY: i64 = 1;
 /// Bit of its error code: the access was a store.
 const PAGE_FAULT_WRITE: i64 = 2;
 
@@ -248,6 +250,9 @@ unsafe fn unwind(context: &mut Context, signal: c_int, info: &siginfo_t, machine
             control: in_gate || no_room || (signal == libc::SIGSEGV && ControlStack::room(context).contains(&address)),
             store: machine.uc_mcontext.gregs[libc::REG_TRAPNO as usize] == PAGE_FAULT
                 && machine.uc_mcontext.gregs[libc::REG_ERR as usize] & PAGE_FAULT_WRITE != 0,
+            spent: signal == libc::SIGTRAP
+                && domain.instructions != 0
+                && machine.uc_mcontext.gregs[libc::REG_EFL as usize] & CARRY != 0,
             when: 0,
         };
         fail(context, machine, fault);

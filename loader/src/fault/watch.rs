@@ -13,6 +13,14 @@ pub(crate) struct Watch {
     /// Limits of the call in progress in nanoseconds, wall clock and processor. 0 is none.
     pub(super) wall: AtomicU64,
     pub(super) cpu: AtomicU64,
+    /// The time-stamp counter when the call in progress began.
+    pub(super) began: AtomicU64,
+    /// The shortest limit on the wall clock that a call had since the last look, in nanoseconds. A
+    /// look sets it to the largest number.
+    pub(super) asked: AtomicU64,
+    /// The shortest limit on the wall clock for which the watchdog looks often enough, in
+    /// nanoseconds.
+    pub(super) pace: AtomicU64,
     /// Set if the watchdog looks at the record. Otherwise only the host's handlers end calls.
     pub(super) by_watchdog: bool,
     /// Set if a domain had a budget when the world was built, so that time is charged.

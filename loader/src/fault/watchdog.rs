@@ -1,9 +1,10 @@
 //! Time limits and budgets: one thread per process that watches the calls of worlds with limits or
 //! budgets.
 //!
-//! A call costs two stores: its number when it begins, zero when it ends. The watchdog looks at the
-//! numbers a few times within the shortest limit. A number that stays for the whole limit belongs
-//! to a call that overstays. The watchdog writes that number to [`Watch::ordered`] and, unless a
+//! A call costs a few stores: the time-stamp counter and its number when it begins, zero when it
+//! ends. The watchdog looks at the numbers twice within the shortest limit. So it sees each call
+//! that may overstay before its limit is over, knows when the call began, and sleeps until exactly
+//! then. The watchdog writes that number to [`Watch::ordered`] and, unless a
 //! host function runs, sends [`TIME_SIGNAL`] to the thread, again and again until the number
 //! changes. The thread obeys in `fault::signals` and in host functions: a domain is ended while it
 //! runs, when it enters a gate, or when a host function returns to it. An order for a call that is
@@ -19,8 +20,8 @@
 //! ([`crate::fault::meter`]). The watchdog only sees that a domain may be over a budget, and makes
 //! the thread find out which ([`reason::SETTLE`]). That domain ends, and the others go on.
 
-use crate::fault::clock::{clock, now, start};
-use crate::fault::limits::{Budget, Limits, TIME_SIGNAL, reason};
+use crate::fault::clock::{self, clock, now, rate, start};
+use crate::fault::limits::{Budget, Limits, TIME_SIGNAL, nanos, reason};
 use crate::fault::meter;
 use crate::fault::watch::Watch;
 use crate::gate::records::{Context, DomainState, ThreadState};
@@ -29,16 +30,20 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Time between two orders to the same call.
-const RETRY: Duration = Duration::from_millis(1);
+/// Time between two orders to the same call, while a host function runs and while a domain does.
+const RETRY: [Duration; 2] = [Duration::from_millis(1), Duration::from_micros(100)];
+/// Time for which the watchdog goes on looking as often as a call with its own limit needed it.
+const MEMORY: Duration = Duration::from_millis(100);
 /// Bounds of [`grace`].
 const GRACE: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(250)];
-/// Number of looks within one limit.
+/// Number of looks within one limit on processor time, or one budget.
 const LOOKS: u32 = 8;
+/// Number of looks within one limit on the wall clock.
+const WALL_LOOKS: u32 = 2;
 /// Longest time between two looks if budgets are charged.
 const BUDGET_PERIOD: Duration = Duration::from_millis(4);
-/// Bounds of the time between two looks.
-const PERIOD: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(250)];
+/// Bounds of the time between two looks. The first is for limits on the wall clock alone.
+const PERIOD: [Duration; 3] = [Duration::from_micros(50), Duration::from_millis(1), Duration::from_millis(250)];
 
 impl Watch {
     /// Returns the reason for which the domain that a host function returns to must end, or 0. As
@@ -105,6 +110,7 @@ pub(crate) unsafe fn begin(context: *mut Context, state: *mut ThreadState) {
         watch.leave_host(context);
         watch.thread.store((*state).id, Ordering::Relaxed);
         watch.grace.store(false, Ordering::Relaxed);
+        watch.began.store(clock::now(), Ordering::Relaxed);
         let number = watch.next();
         watch.call.store(number, Ordering::Relaxed);
         watch.running.store(number, Ordering::Release);
@@ -217,6 +223,8 @@ struct Observed {
     /// The clocks when the call was first seen after one of its domains was ended at the limit. The
     /// [`grace`] of the others begins here, so they have it on a busy machine as well.
     last: Option<(Instant, Option<Duration>)>,
+    /// The shortest limit of a call that had one of its own, and the time until which it counts.
+    pace: Option<(Duration, Instant)>,
 }
 
 /// Reads the processor time of a thread of this process, or `None` if it is gone. The kernel
@@ -227,12 +235,24 @@ fn cpu_clock(thread: i32) -> Option<Duration> {
 }
 
 impl Observed {
-    fn period(&self) -> Duration {
+    /// Returns the time between two looks, and tells the world's thread the limit that they suit.
+    fn period(&mut self, now: Instant) -> Duration {
         let watch = &*self.watch;
-        let limits = [&watch.wall, &watch.cpu].map(|l| l.load(Ordering::Relaxed)).into_iter().filter(|l| *l > 0);
-        let shortest = limits.min().map_or(PERIOD[1], Duration::from_nanos);
-        let shortest = watch.budget.map_or(shortest, |b| shortest.min(b).min(BUDGET_PERIOD * LOOKS));
-        (shortest / LOOKS).clamp(PERIOD[0], PERIOD[1])
+        let set = |limit: &AtomicU64| Some(limit.load(Ordering::Relaxed)).filter(|l| *l > 0).map(Duration::from_nanos);
+        let asked = watch.asked.swap(u64::MAX, Ordering::Relaxed);
+        let recent = self.pace.filter(|(_, until)| now < *until);
+        if asked != u64::MAX {
+            let asked = Duration::from_nanos(asked);
+            self.pace = Some((recent.map_or(asked, |(pace, _)| pace.min(asked)), now + MEMORY));
+        } else {
+            self.pace = recent;
+        }
+        let wall = set(&watch.wall).into_iter().chain(self.pace.map(|(pace, _)| pace)).min();
+        watch.pace.store(nanos(Some(wall.unwrap_or(Duration::MAX))), Ordering::Relaxed);
+        let wall = wall.map_or(PERIOD[2], |wall| (wall / WALL_LOOKS).max(PERIOD[0]));
+        let others = set(&watch.cpu).into_iter().chain(watch.budget.map(|b| b.min(BUDGET_PERIOD * LOOKS))).min();
+        let others = others.map_or(PERIOD[2], |limit| (limit / LOOKS).max(PERIOD[1]));
+        wall.min(others).min(PERIOD[2])
     }
 
     /// Says whether a domain may be over its budget. While a host function runs the answer is no,
@@ -255,13 +275,13 @@ impl Observed {
     /// Returns the reason for which the call in progress must end, or 0 and the time until the next
     /// look.
     fn call(&mut self, now: Instant) -> (u32, Duration) {
+        if self.watch.is_stopped() {
+            return (reason::CALL_WALL | reason::FINAL, RETRY[0]);
+        }
+        let mut wait = self.period(now);
         let watch = &*self.watch;
         // A thread that is gone uses no more time.
         let clock = || cpu_clock(watch.thread.load(Ordering::Relaxed));
-        if watch.is_stopped() {
-            return (reason::CALL_WALL | reason::FINAL, RETRY);
-        }
-        let mut wait = self.period();
         if watch.grace.load(Ordering::Relaxed) {
             self.last.get_or_insert_with(|| (now, clock()));
         }
@@ -274,7 +294,7 @@ impl Observed {
         if let Some(limit) = limit(&watch.wall) {
             let elapsed = now.saturating_duration_since(last.map_or(self.since, |(since, _)| since));
             if elapsed >= limit {
-                return (reason::CALL_WALL | all, RETRY);
+                return (reason::CALL_WALL | all, RETRY[0]);
             }
             wait = wait.min(limit - elapsed);
         }
@@ -282,9 +302,9 @@ impl Observed {
             let since = *self.cpu_since.get_or_insert(now);
             let used = now.saturating_sub(last.and_then(|(_, since)| since).unwrap_or(since));
             if used >= limit {
-                return (reason::CALL_CPU | all, RETRY);
+                return (reason::CALL_CPU | all, RETRY[0]);
             }
-            wait = wait.min(limit - used).max(PERIOD[0]);
+            wait = wait.min(limit - used).max(PERIOD[1]);
         }
         (0, wait)
     }
@@ -295,7 +315,10 @@ impl Observed {
         let call = self.watch.call.load(Ordering::Relaxed);
         if running != 0 && call != self.seen {
             self.seen = call;
-            self.since = now;
+            // The counter of another processor may be a little ahead.
+            let ticks = (clock::now().wrapping_sub(self.watch.began.load(Ordering::Relaxed)) as i64).max(0);
+            let ago = Duration::from_nanos((ticks as f64 * rate()) as u64);
+            self.since = now.checked_sub(ago).unwrap_or(now);
             self.last = None;
             self.cpu_since = match self.watch.cpu.load(Ordering::Relaxed) {
                 0 => None,
@@ -305,11 +328,11 @@ impl Observed {
             self.watch.long.store(true, Ordering::Relaxed);
         }
         if running == 0 {
-            return if self.watch.is_stopped() { RETRY } else { self.period() };
+            return if self.watch.is_stopped() { RETRY[0] } else { self.period(now) };
         }
         let (mut why, mut wait) = self.call(now);
         if why == 0 && self.spent() {
-            (why, wait) = (reason::SETTLE, RETRY);
+            (why, wait) = (reason::SETTLE, RETRY[0]);
         }
         if why == 0 {
             return wait;
@@ -322,6 +345,8 @@ impl Observed {
             // SAFETY: a system call without pointers. The thread lives, because it was in a call
             // after the registry was locked.
             unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, TIME_SIGNAL) };
+            // A signal that finds the thread in a gate ends nothing.
+            wait = wait.min(RETRY[1]);
         }
         wait
     }
@@ -340,6 +365,9 @@ fn record(limits: Limits, budgets: &[Budget], budget: Option<Duration>, by_watch
         limits,
         wall: AtomicU64::new(0),
         cpu: AtomicU64::new(0),
+        began: AtomicU64::new(0),
+        asked: AtomicU64::new(u64::MAX),
+        pace: AtomicU64::new(u64::MAX),
         by_watchdog,
         metered: budget.is_some(),
         processor: budgets.iter().any(|b| b.cpu.is_some()),
@@ -380,6 +408,7 @@ impl Watched {
         if budget.is_some() {
             start()?;
         }
+        clock::origin();
         let watch = record(limits, budgets, budget, true);
         watch.limit_calls();
         let mut all = registry();
@@ -388,7 +417,7 @@ impl Watched {
             STARTED.get_or_init(|| ());
         }
         let now = Instant::now();
-        all.push(Observed { watch: watch.clone(), seen: 0, since: now, cpu_since: None, last: None });
+        all.push(Observed { watch: watch.clone(), seen: 0, since: now, cpu_since: None, last: None, pace: None });
         CHANGED.notify_one();
         Ok(Self(watch))
     }
@@ -423,10 +452,18 @@ impl Watched {
         Arc::clone(&self.0)
     }
 
-    /// Sets limits for the calls that begin from now on. The watchdog learns of them at once.
+    /// Sets limits for the calls that begin from now on. The watchdog is woken only if it looks too
+    /// seldom for them.
+    #[inline]
     pub(crate) fn limit_call(&self, limits: Limits) {
         self.0.limit_call(limits);
-        CHANGED.notify_one();
+        let wall = limits.wall.map_or(u64::MAX, |wall| nanos(Some(wall)));
+        if wall < self.0.asked.load(Ordering::Relaxed) {
+            self.0.asked.store(wall, Ordering::Relaxed);
+        }
+        if limits.cpu.is_some() || wall < self.0.pace.load(Ordering::Relaxed) {
+            wake();
+        }
     }
 }
 
@@ -436,6 +473,13 @@ impl Drop for Watched {
     }
 }
 
+/// Makes the watchdog look at once. It either waits, or sees the changes before it does.
+#[cold]
+fn wake() {
+    drop(registry());
+    CHANGED.notify_one();
+}
+
 /// Runs the watchdog. It sleeps while no world has a limit.
 fn run() {
     // SAFETY: changes only this thread's mask. The host's signals are not for it.
@@ -443,6 +487,8 @@ fn run() {
         let mut all: libc::sigset_t = std::mem::zeroed();
         libc::sigfillset(&mut all);
         libc::pthread_sigmask(libc::SIG_BLOCK, &all, ptr::null_mut());
+        // The kernel must not put its wake-ups off. If it refuses, they are 50 µs late.
+        libc::prctl(libc::PR_SET_TIMERSLACK, 1);
     }
     let mut all = registry();
     loop {
@@ -466,7 +512,7 @@ mod tests {
         let watch = record(Limits::wall(limit), &[], None, true);
         watch.limit_calls();
         let now = Instant::now();
-        let mut entry = Observed { watch: watch.clone(), seen: 1, since: now, cpu_since: None, last: None };
+        let mut entry = Observed { watch: watch.clone(), seen: 1, since: now, cpu_since: None, last: None, pace: None };
         let late = now + 10 * limit;
         assert_eq!(entry.call(late).0, reason::CALL_WALL);
         watch.grace.store(true, Ordering::Relaxed);

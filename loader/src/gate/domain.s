@@ -1,7 +1,9 @@
 # Domain to domain: the common path. With \p 0 it saves none of rbx, rbp, r12-r14. With 1 it saves
 # all of them for the case that the callee fails. With 2 it saves, clears and restores all. With \c
 # it also saves the control words of x87 and SSE for that case. The way in uses rax and r15, the way
-# out rcx, rsi, rdi, r8 and r9, so no other register has to be saved.
+# out rcx, rsi, rdi, r8 and r9, so no other register has to be saved. With 3 it does as with 2, and
+# a side has a budget of instructions: its rest is in r14 while that side runs, and in its state
+# while it does not.
 .macro GATE_DOMAIN v, fsgs, p, c
     .p2align 6
 sfi_gate_\p\c\()_\v:
@@ -17,6 +19,12 @@ sfi_gate_\p\c\()_\v:
     mov     {C_CURRENT}(%r11), %rax
     mov     %r10, {FRAME_BINDING}(%rsp)
     mov     %rax, {FRAME_CALLER}(%rsp)
+    .if \p == 3
+    testl   ${F_CALLER_PAYS}, {B_FLAGS}(%r10)
+    jz      16f
+    mov     %r14, {D_LEFT}(%rax)
+16:
+    .endif
     mov     {B_ENTRY}(%r10), %r15
     mov     %r15, {FRAME_ENTRY}(%rsp)
     mov     {C_TOP}(%r11), %r15
@@ -39,12 +47,17 @@ sfi_gate_\p\c\()_\v:
 11:
     mov     %rax, {C_CURRENT}(%r11)
     mov     %rsp, {C_TOP}(%r11)
+    .if \p == 3
+    mov     {D_LEFT}(%rax), %r14
+    .endif
     mov     {B_BASE}(%r10), %rax
-    .if \p == 2
+    .if \p >= 2
     xor     %ebx, %ebx
     xor     %ebp, %ebp
     xor     %r12d, %r12d
     xor     %r13d, %r13d
+    .endif
+    .if \p == 2
     xor     %r14d, %r14d
     .endif
     SET_GS  \fsgs
@@ -53,6 +66,13 @@ sfi_gate_\p\c\()_\v:
 # The callee returned. `sfi_leave` handles the cases off the common path.
     FIND_CONTEXT
     mov     {FRAME_BINDING}(%rsp), %r10
+    .if \p == 3
+    testl   ${F_CALLEE_PAYS}, {B_FLAGS}(%r10)
+    jz      17f
+    mov     {B_CALLEE}(%r10), %r9
+    mov     %r14, {D_LEFT}(%r9)
+17:
+    .endif
     mov     {FRAME_CALLER}(%rsp), %r9
     mov     %rax, %r8
     mov     {FRAME_OUTER}(%rsp), %rsi
@@ -67,7 +87,7 @@ sfi_gate_\p\c\()_\v:
     testl   ${F_OUT}, {B_FLAGS}(%r10)
     mov     %r8, %rax
     jnz     15f
-    .if \p == 2
+    .if \p >= 2
     RESTORE
     .endif
     DROP_FRAME
@@ -211,6 +231,10 @@ sfi_leave_as_\v:
     jz      30f
     RESTORE
 30:
+    test    ${F_CALLER_PAYS}, %esi
+    jz      40f
+    mov     {D_LEFT}(%r9), %r14
+40:
     test    ${F_MXCSR}, %esi
     jz      31f
     stmxcsr {C_SCRATCH}(%r11)
@@ -309,6 +333,11 @@ sfi_refuse_\v:
     call    sfi_gate_host_\v
     FIND_CONTEXT
     mov     {KEPT_BINDING}(%rsp), %r10
+    testl   ${F_CALLER_PAYS}, {B_FLAGS}(%r10)
+    jz      41f
+    mov     {C_CURRENT}(%r11), %rcx
+    mov     {D_LEFT}(%rcx), %r14
+41:
     cmp     ${E_OK}, %eax
     jne     38f
     LOAD_INTS {KEPT_INTS}, %rsp

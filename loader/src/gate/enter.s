@@ -1,10 +1,11 @@
 # Host to domain. r11 is the context, r10 the binding, r12 the control stack pointer, r14 the
 # thread, r15 the callee's data stack pointer. The arguments are in their registers, xmm0-7 only
 # with the flag FLOATS. Returns rax, xmm0 and xmm1, the callee's rdx in r8, and the status in edx.
-# Of the other registers only rbx and rbp are preserved. The changes of current, top, host_rsp and
-# host_mxcsr stay. `Held::cross_nested` restores them when a host function enters a domain. Pushes
-# rbp, rbx and the flags on the host's stack, which is then 16-byte aligned. The pushed flags get
-# MXCSR if the entry sets MXCSR.
+# Of the other registers only rbx and rbp are preserved. The callee gets the rest of its budget of
+# instructions in r14, or 0 without one. The changes of current, top, host_rsp and host_mxcsr stay.
+# `Held::cross_nested` restores them when a host function enters a domain. Pushes rbp, rbx and the
+# flags on the host's stack, which is then 16-byte aligned. The pushed flags get MXCSR if the entry
+# sets MXCSR.
 
 .macro GATE_ENTER v, avx, fsgs
     .p2align 6
@@ -35,6 +36,7 @@ sfi_enter_\v:
     test    {B_MXCSR}(%r10), %eax
     jnz     34f
 35:
+    mov     {D_LEFT}(%rbp), %r14
     xor     %eax, %eax
     xor     %ebx, %ebx
     xor     %ebp, %ebp
@@ -42,7 +44,6 @@ sfi_enter_\v:
     xor     %r11d, %r11d
     xor     %r12d, %r12d
     xor     %r13d, %r13d
-    xor     %r14d, %r14d
     call    *{ENTRY_ENTRY}(%rsp)
 
     FIND_CONTEXT
@@ -102,6 +103,13 @@ sfi_enter_\v:
     ldmxcsr sfi_default_mxcsr(%rip)
     jmp     35b
 38:
+    testl   ${F_CALLEE_PAYS}, (%rsp)
+    jz      43f
+    test    %edx, %edx
+    jnz     43f
+    mov     {B_CALLEE}(%r10), %rcx
+    mov     %r14, {D_LEFT}(%rcx)
+43:
     LOW_ALL \avx
     testl   ${F_EXIT_STATE}, (%rsp)
     jz      41b

@@ -19,6 +19,8 @@ pub(crate) struct RawFault {
     pub control: bool,
     /// Says whether the access was a store.
     pub store: bool,
+    /// Says whether a charge found the budget of instructions used up.
+    pub spent: bool,
     /// Time of the fault in nanoseconds of the monotonic clock, or 0 if none was noted.
     pub when: u64,
 }

@@ -81,6 +81,10 @@ sfi_gate_host_\v:
     ldmxcsr {C_HOST_MXCSR}(%r11)
     jmp     51b
 52:
+    testl   ${F_CALLER_PAYS}, {B_FLAGS}(%r10)
+    jz      68f
+    mov     %r14, {D_LEFT}(%rsi)
+68:
     LOW_ALL \avx
     testl   ${F_FLOATS}, {B_FLAGS}(%r10)
     jz      67f

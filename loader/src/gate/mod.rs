@@ -99,6 +99,7 @@ core::arch::global_asm!(
     D_REGIONS = const offset_of!(DomainState, regions),
     D_TICKS = const offset_of!(DomainState, account) + offset_of!(Account, ticks),
     D_CROSSINGS = const offset_of!(DomainState, account) + offset_of!(Account, crossings),
+    D_LEFT = const offset_of!(DomainState, left),
     D_RELIEF = const offset_of!(DomainState, account) + offset_of!(Account, relief),
     B_CALLEE = const offset_of!(Binding, callee),
     B_ENTRY = const offset_of!(Binding, entry),
@@ -124,11 +125,13 @@ core::arch::global_asm!(
     T_GS = const offset_of!(ThreadState, gs),
     F_IN = const flag::IN,
     F_OUT = const flag::OUT,
-    F_EXIT = const flag::X87 | flag::MXCSR | flag::VECTORS,
+    F_EXIT = const flag::X87 | flag::MXCSR | flag::VECTORS | flag::CALLEE_PAYS,
     F_EXIT_STATE = const flag::X87 | flag::MXCSR,
     F_ENTER = const flag::X87 | flag::ZMM_IN | flag::VECTORS,
     F_ENTER_STATE = const flag::X87 | flag::ZMM_IN,
-    F_LEAVE = const flag::X87 | flag::MXCSR | flag::FLOATS | flag::VECTORS,
+    F_LEAVE = const flag::X87 | flag::MXCSR | flag::FLOATS | flag::VECTORS | flag::CALLER_PAYS,
+    F_CALLER_PAYS = const flag::CALLER_PAYS,
+    F_CALLEE_PAYS = const flag::CALLEE_PAYS,
     F_VECTORS = const flag::VECTORS,
     F_PRESERVED = const flag::PRESERVED,
     F_CLIENT_STACK = const flag::CLIENT_STACK,
@@ -201,7 +204,7 @@ pub(crate) mod floats {
 pub struct Table {
     /// Gates between domains, by `policy::Preserved`, and by whether they save the control words of
     /// x87 and SSE for failures.
-    pub gates: [[usize; 2]; 3],
+    pub gates: [[usize; 2]; 4],
     /// Gate to host functions.
     pub gate_host: usize,
     /// Entry from the host. Its calling convention is that of [`enter`].

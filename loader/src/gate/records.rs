@@ -138,6 +138,9 @@ pub(crate) struct Context {
     pub scratch: u64,
     /// Number of host functions in progress.
     pub depth: u32,
+    /// Not 0 if some domain of the world has a budget of instructions, which each call of the host
+    /// renews.
+    pub budgeted: u32,
     /// The first of the world's domains. [`DomainState::next`] links the others.
     pub domains: *mut DomainState,
     /// The world's record, for the host's use.
@@ -266,6 +269,11 @@ pub(crate) struct DomainState {
     pub room: *const Room,
     /// Its time, in worlds with budgets.
     pub account: Account,
+    /// Its budget of instructions in a call of the host, 0 if it has none.
+    pub instructions: u64,
+    /// The rest of them while the domain does not run. While it runs the rest is in r14. 0 if it
+    /// has no budget.
+    pub left: u64,
     /// The faults that it handles itself.
     pub caught: Caught,
     /// The last fault.
@@ -305,6 +313,8 @@ impl DomainState {
             door: std::ptr::null(),
             room: std::ptr::null(),
             account: Account::default(),
+            instructions: 0,
+            left: 0,
             caught: Caught::default(),
             fault,
             trace: Trace::EMPTY,
@@ -339,10 +349,14 @@ pub(crate) mod flag {
     pub(crate) const VECTORS: u32 = 1024;
     /// The host enters a domain.
     pub(crate) const ENTRY: u32 = 2048;
+    /// The caller has a budget of instructions. What is left of it is kept during the call.
+    pub(crate) const CALLER_PAYS: u32 = 4096;
+    /// The callee has a budget of instructions. What is left of it is kept after the call.
+    pub(crate) const CALLEE_PAYS: u32 = 8192;
     /// Flags that take a gate off the common path on the way in.
     pub(crate) const IN: u32 = STACK | POINTERS | X87 | ZMM_IN | MXCSR;
     /// Flags that take a gate off the common path on the way out.
-    pub(crate) const OUT: u32 = X87 | ZMM_OUT | POINTER_RESULT | MXCSR;
+    pub(crate) const OUT: u32 = X87 | ZMM_OUT | POINTER_RESULT | MXCSR | CALLER_PAYS;
 }
 
 /// First bit of the functions in [`Binding::pointers`].

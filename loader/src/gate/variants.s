@@ -1,7 +1,7 @@
 # The variants of the gates, and the table of their addresses.
 
 .macro GATES v, avx, fsgs
-    .irp p,0,1,2
+    .irp p,0,1,2,3
     GATE_DOMAIN \v, \fsgs, \p, 0
     GATE_DOMAIN \v, \fsgs, \p, 1
     .endr
@@ -40,6 +40,7 @@ sfi_table_\v:
     .quad   sfi_gate_00_\v, sfi_gate_01_\v
     .quad   sfi_gate_10_\v, sfi_gate_11_\v
     .quad   sfi_gate_20_\v, sfi_gate_21_\v
+    .quad   sfi_gate_30_\v, sfi_gate_31_\v
     .quad   sfi_gate_host_\v
     .quad   sfi_enter_\v
     .quad   sfi_failed_\v

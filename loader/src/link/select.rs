@@ -208,5 +208,5 @@ fn verify<'a>(
 
 /// Returns the verifier's options for the domain.
 pub(crate) fn options(spec: &DomainSpec) -> Options {
-    Options { mode: spec.mode, clock: spec.clock, ..Options::default() }
+    Options { mode: spec.mode, clock: spec.clock, budget: spec.instructions.is_some(), ..Options::default() }
 }

@@ -142,7 +142,8 @@ pub(crate) fn same(window: &Window, kept: &KeptParts, image: Arc<Image>) -> Rais
 impl Raised {
     fn new(window: Window, image: Arc<Image>, spec: &DomainSpec) -> Result<Self, LinkError> {
         let initial_sp = window.at(image.stack[1] - STACK_SLACK).number();
-        let count = if image.switches_fibers { spec.fibers } else { 0 };
+        // Return addresses that come back twice would run instructions that were paid for once.
+        let count = if image.switches_fibers && spec.instructions.is_none() { spec.fibers } else { 0 };
         let kept = KeptParts::map(count).map_err(|error| MapError::new(&format!("domain `{}`", spec.name), error))?;
         // The text of a further thread is that of the first window.
         let observed = if window.is_view() { Observed::default() } else { observe::tell(&spec.name, &window, &image) };
@@ -175,6 +176,8 @@ impl Raised {
             door: std::ptr::null(),
             room: std::ptr::null(),
             account: Account::default(),
+            instructions: 0,
+            left: 0,
             caught: Caught::default(),
             fault: RawFault::default(),
             trace: Trace::EMPTY,

@@ -17,9 +17,16 @@ pub(crate) fn verify(window: &Window, image: &Image, spec: &DomainSpec) -> Resul
     let mut bytes = vec![0; image.text.1 as usize];
     window.read(image.text.0, &mut bytes);
     let mut slots = offsets(&image.slots);
-    if spec.link_room.is_some() {
-        // Libraries branch to functions by their names.
+    let budgeted = spec.instructions.is_some();
+    if spec.link_room.is_some() || budgeted {
+        // Libraries branch to functions by their names. The host calls them.
         slots.extend(image.functions_by_name.values().map(|place| place.bytes()));
+    }
+    if budgeted {
+        // All ways into the text are held to the rules of dispatch slots.
+        let resolvers = image.indirects.iter().map(|(_, resolver)| resolver);
+        let called = image.initialisers.iter().chain(&image.finalisers).chain(resolvers);
+        slots.extend(called.map(|place| place.bytes()));
     }
     let text = FinalText {
         bytes: &bytes,

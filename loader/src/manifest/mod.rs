@@ -54,6 +54,7 @@
 //! restart = 3
 //! # The time that the domain itself may use in its life. Default: no bound.
 //! budget = { cpu = "1 s", wall = "5 s" }
+//! # instructions = 20000              in each call of the host; objects of `sfi rewrite --budget`
 //! owner = "alice"                # answers for its faults
 //!
 //! [domains.codec.registers]      # entry points, for others to connect to as `codec.NAME`
@@ -339,6 +340,8 @@ pub struct Domain {
     /// The time that it may use in its life.
     #[serde(default)]
     pub budget: Budget,
+    /// The instructions that it may run in a call, see [`DomainSpec::instructions`].
+    pub instructions: Option<u64>,
     /// The owner, who answers for its faults.
     pub owner: Option<String>,
     /// Names of entry points whose capabilities it gets, by the variable that holds the bits.
@@ -643,6 +646,9 @@ impl Domain {
             .budget(crate::Budget { wall: self.budget.wall.map(|t| t.0), cpu: self.budget.cpu.map(|t| t.0) });
         if self.root {
             spec = spec.root();
+        }
+        if let Some(most) = self.instructions {
+            spec = spec.instructions(most);
         }
         spec = match self.clock {
             Clock::No => spec,

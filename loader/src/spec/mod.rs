@@ -90,6 +90,7 @@ pub struct DomainSpec {
     pub(crate) restart: Restart,
     pub(crate) root: bool,
     pub(crate) budget: Budget,
+    pub(crate) instructions: Option<u64>,
     pub(crate) owner: Option<Owner>,
     pub(crate) holds: Vec<(String, Capability)>,
     pub(crate) link_room: Option<LinkRoom>,
@@ -209,6 +210,7 @@ impl DomainSpec {
             restart: Restart::Never,
             root: false,
             budget: Budget::NONE,
+            instructions: None,
             owner: None,
             holds: Vec::new(),
             link_room: None,
@@ -428,6 +430,16 @@ impl DomainSpec {
     #[must_use]
     pub fn budget(mut self, budget: Budget) -> Self {
         self.budget = budget;
+        self
+    }
+
+    /// Sets the number of instructions that the domain may run in one call of the host, with all
+    /// domains that lead back to it. The domain then accepts only objects with the checks of
+    /// `sfi rewrite --budget`, and has neither fibers nor threads nor handlers of faults. Each call
+    /// of the host begins with the whole budget.
+    #[must_use]
+    pub fn instructions(mut self, most: u64) -> Self {
+        self.instructions = Some(most);
         self
     }
 

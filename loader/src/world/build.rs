@@ -297,6 +297,7 @@ impl World {
                 host_control_word: 0,
                 scratch: 0,
                 depth: 0,
+                budgeted: 0,
                 domains: ptr::null_mut(),
                 world: place.cast(),
                 watch: watch.cast(),

@@ -69,6 +69,10 @@ pub(crate) fn check_domain<'d>(
         return spec(SpecError::Clock { domain: client(), mode: domain.mode });
     }
     threads::check(domain)?;
+    let bounded = |most: u64| (1..=sfi_contract::budget::MOST).contains(&most) && domain.mode != Mode::Match;
+    if domain.instructions.is_some_and(|most| !bounded(most)) {
+        return spec(SpecError::Instructions(client()));
+    }
     let mut symbols = HashSet::new();
     let shared = domain.shared.iter().map(|s| &s.symbol);
     for symbol in domain.imports.iter().map(|(s, _)| s).chain(shared) {

@@ -27,8 +27,8 @@ impl Held<'_> {
         // SAFETY: see the function's contract.
         unsafe {
             let context = self.gates.control.context();
-            if (*context).depth != 0 {
-                return self.aside(Self::cross_nested, binding, frame, floats);
+            if (*context).depth | (*context).budgeted != 0 {
+                return self.aside(Self::cross_aside, binding, frame, floats);
             }
             if !(*context).watch.is_null() {
                 return self.aside(Self::cross_limited, binding, frame, floats);
@@ -51,13 +51,36 @@ impl Held<'_> {
         // SAFETY: see the function's contract.
         unsafe {
             let context = self.gates.control.context();
-            if (*context).depth != 0 {
-                return self.cross_nested(binding, frame, floats);
+            if (*context).depth | (*context).budgeted != 0 {
+                return self.cross_aside(binding, frame, floats);
             }
             if !(*context).watch.is_null() {
                 return self.cross_limited(binding, frame, floats);
             }
             self.cross_here(binding, frame, floats, ControlStack::top_of(context))
+        }
+    }
+
+    /// Crosses from a host function, or in a world where some domain has a budget of instructions.
+    /// A call that is not nested renews these budgets.
+    ///
+    /// # Safety
+    /// As for [`Held::cross`].
+    #[inline(never)]
+    unsafe fn cross_aside(self, binding: &Binding, frame: &mut CallFrame, floats: bool) -> Result<(), Failure> {
+        // SAFETY: see the function's contract. The states live as long as the world, and no domain
+        // runs.
+        unsafe {
+            let context = self.gates.control.context();
+            if (*context).depth != 0 {
+                return self.cross_nested(binding, frame, floats);
+            }
+            let states = std::iter::successors((*context).domains.as_mut(), |state| state.next.as_mut());
+            states.for_each(|state| state.left = state.instructions);
+            if (*context).watch.is_null() {
+                return self.cross_here(binding, frame, floats, ControlStack::top_of(context));
+            }
+            self.cross_limited(binding, frame, floats)
         }
     }
 
@@ -222,6 +245,7 @@ impl Inner {
         let vectors = if callee.side().has_vectors() { flag::VECTORS } else { 0 };
         let x87 = if self.gates.any_x87 { flag::X87 } else { 0 };
         let mxcsr = if callee.usage.mxcsr { flag::MXCSR } else { 0 };
+        let pays = if callee.spec.instructions.is_some() { flag::CALLEE_PAYS } else { 0 };
         Binding {
             callee: callee.state,
             entry: callee.window.address(code),
@@ -229,7 +253,7 @@ impl Inner {
             results: 0,
             failed: self.gates.table.enter_failed,
             on_fault: 0,
-            flags: flag::ENTRY | zmm | vectors | x87 | mxcsr,
+            flags: flag::ENTRY | zmm | vectors | x87 | mxcsr | pays,
             failing: 0,
             stack_words: 0,
             pointers: 0,

@@ -163,6 +163,7 @@ impl Domain {
             mode: self.mode,
             reads_client_stack: image.reads_client_stack,
             passes_floats: self.passes_floats,
+            budgeted: self.spec.instructions.is_some(),
         }
     }
 }

@@ -177,6 +177,13 @@ impl<'w> DomainRef<'w> {
     pub fn restarts(&self) -> u32 {
         self.domain().restarts
     }
+
+    /// Returns the instructions that the last call of the host left of the domain's budget. `None`
+    /// if it has no such budget.
+    pub fn instructions_left(&self) -> Option<u64> {
+        // SAFETY: the state lives as long as the world, and no call is in progress.
+        self.domain().spec.instructions.map(|_| unsafe { (*self.domain().state).left })
+    }
 }
 
 /// Bytes of the longest run of segments without a gap, of those in the order of their offsets.

@@ -84,6 +84,9 @@ pub enum SpecError {
         /// The reason.
         why: String,
     },
+    /// A budget of instructions that cannot be kept.
+    #[error("the budget of instructions of domain `{0}` is a number from 1 to 2^63 - 1, in mode write or full")]
+    Instructions(String),
     /// Two domains, or a domain and a supervisor, with one name.
     #[error("two domains are named `{0}`")]
     TwoDomains(String),
@@ -412,6 +415,10 @@ pub enum CallError {
     /// A call with limits of its own in a world without any.
     #[error("the world was built without limits; see `Builder::timed`")]
     Untimed,
+    /// The call has a budget of instructions, but its domain has none, or the budget is no number
+    /// from 1 to 2^63 - 1.
+    #[error("a budget of instructions needs a domain with one")]
+    Unbudgeted,
     /// The function belongs to another world.
     #[error("the function belongs to another world")]
     WrongWorld,

@@ -107,11 +107,17 @@ impl Inner {
         }
     }
 
-    /// Gives a domain its whole budget again.
+    /// Gives a domain its whole budgets again, of time and of instructions.
     pub(crate) fn refill(&mut self, index: DomainId) {
         let domain = &self.domains[index];
-        // SAFETY: the state lives as long as the world, which is borrowed mutably.
-        meter::open(unsafe { &mut (*domain.state).account }, &domain.spec.budget);
+        let instructions = domain.spec.instructions.unwrap_or(0);
+        // SAFETY: state and context live as long as the world, which is borrowed mutably. A domain
+        // that runs keeps its budget in r14.
+        unsafe {
+            meter::open(&mut (*domain.state).account, &domain.spec.budget);
+            ((*domain.state).instructions, (*domain.state).left) = (instructions, instructions);
+            (*self.gates.control.context()).budgeted |= u32::from(instructions != 0);
+        }
         self.time.watched.as_ref().inspect(|watched| watched.look_again());
     }
 

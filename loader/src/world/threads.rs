@@ -196,7 +196,11 @@ pub(crate) fn check(domain: &DomainSpec) -> Result<(), SpecError> {
     if gateway(domain).is_none() || domain.spare > 0 || !domain.registers.is_empty() || !domain.shared.is_empty() {
         return refuse("it may import one host function, and nothing else");
     }
-    if domain.budget.is_set() || domain.owner.is_some() || domain.restart != crate::Restart::Never {
+    if domain.budget.is_set()
+        || domain.instructions.is_some()
+        || domain.owner.is_some()
+        || domain.restart != crate::Restart::Never
+    {
         return refuse("it has no budget, no owner and no restarts");
     }
     Ok(())

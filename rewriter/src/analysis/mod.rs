@@ -42,14 +42,27 @@ pub(crate) struct Found {
 
 /// Runs all analyses, and renames r15 in `code` where that frees it. Returns the results and every
 /// obstacle.
-pub(crate) fn run(code: &mut Code<'_, '_>, addresses: &Addresses, unwind: &Unwind) -> (Found, Vec<Refusal>) {
+pub(crate) fn run(
+    code: &mut Code<'_, '_>,
+    addresses: &Addresses,
+    unwind: &Unwind,
+    budget: bool,
+) -> (Found, Vec<Refusal>) {
     let mut graph = flow::build(code, addresses, unwind);
     let mut effects = regs::effects(&code.insns);
+    let budgeted = if budget { regs::bit(sfi_contract::budget::REGISTER) } else { 0 };
+    let names = |at: &crate::object::decode::InsnIndex| {
+        !code.insns[*at].is_nop() && (effects[*at].uses | effects[*at].writes) & budgeted != 0
+    };
+    let detail = "r14 holds the budget; compile with -ffixed-r14";
+    let named: Vec<Refusal> =
+        code.insns.keys().filter(names).map(|at| code.refuse(at, Reason::NoSafeForm, detail)).collect();
     let sums = jumps::prove(code, &mut graph, &effects, addresses);
     while graph.settle(code, &height::heights(code, &graph, &effects, false)) {}
     let mut states = height::heights(code, &graph, &effects, true);
     graph.find_mixed(&states);
     let mut refusals = height::check_return_addresses(code, &effects, &states);
+    refusals.extend(named);
     refusals.extend(height::check_returns(code, &graph, &states));
     refusals.extend(own::check(code, &graph, &effects, &states));
     refusals.extend(frame_walk::check(code, &graph, &effects, &states));
@@ -59,7 +72,7 @@ pub(crate) fn run(code: &mut Code<'_, '_>, addresses: &Addresses, unwind: &Unwin
         refusals.extend(more);
         Passed::No(HashSet::new())
     });
-    let r15 = r15::decide(code, &graph, &effects, &states, &passed);
+    let r15 = r15::decide(code, &graph, &effects, &states, &passed, budgeted);
     r15::rename(code, &graph, &r15);
     if !r15.is_empty() {
         effects = regs::effects(&code.insns);

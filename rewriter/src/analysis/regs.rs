@@ -132,20 +132,25 @@ fn one(factory: &mut InstructionInfoFactory, insn: &Insn) -> Effects {
     }
     out.uses |= (ins.rflags_read() << FLAG_SHIFT) & FLAGS;
     // A shift by a count of zero leaves the flags alone, and so does a string instruction that runs
-    // zero times.
-    let maybe = matches!(
-        ins.mnemonic(),
-        Mnemonic::Shl
-            | Mnemonic::Shr
-            | Mnemonic::Sar
-            | Mnemonic::Sal
-            | Mnemonic::Rol
-            | Mnemonic::Ror
-            | Mnemonic::Rcl
-            | Mnemonic::Rcr
-            | Mnemonic::Shld
-            | Mnemonic::Shrd
-    ) || ins.has_rep_prefix()
+    // zero times. The processor takes six bits of the count for eight bytes, else five.
+    let eight_bytes = ins.op0_register().size() == 8 || ins.memory_size().size() == 8;
+    let count = ins.try_immediate(ins.op_count().saturating_sub(1)).unwrap_or(0);
+    let by_some = count & if eight_bytes { 63 } else { 31 } != 0;
+    let maybe = !by_some
+        && matches!(
+            ins.mnemonic(),
+            Mnemonic::Shl
+                | Mnemonic::Shr
+                | Mnemonic::Sar
+                | Mnemonic::Sal
+                | Mnemonic::Rol
+                | Mnemonic::Ror
+                | Mnemonic::Rcl
+                | Mnemonic::Rcr
+                | Mnemonic::Shld
+                | Mnemonic::Shrd
+        )
+        || ins.has_rep_prefix()
         || ins.has_repne_prefix();
     let modified = (ins.rflags_modified() << FLAG_SHIFT) & FLAGS;
     out.writes |= modified;

@@ -56,7 +56,7 @@ pub(crate) fn assemble<'a>(
     texts: Vec<Text>,
     debug: Vec<DebugSection>,
     exceptions: &Exceptions<'_>,
-    mode: Mode,
+    (mode, budget): (Mode, bool),
 ) -> Result<NewObject<'a>, Vec<Refusal>> {
     let object = code.object;
     let keep: Vec<bool> = (0..object.sections.len()).map(|index| is_kept(code, index)).collect();
@@ -170,7 +170,7 @@ pub(crate) fn assemble<'a>(
         entsize: 0,
         link: 0,
         size: 20,
-        contents: Contents::Data(Cow::Owned(Note::new(mode).encode())),
+        contents: Contents::Data(Cow::Owned(Note::new(mode, budget).encode())),
         relocs: Vec::new(),
     });
     sections.extend(debug.into_iter().map(|section| debug_section(section, &numbers, &section_map, &debug_index)));

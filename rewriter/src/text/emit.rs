@@ -219,6 +219,11 @@ impl Emitter {
         self.next_label
     }
 
+    /// Sets the number where new labels start from now on.
+    pub(crate) fn set_next_label(&mut self, next_label: u32) {
+        self.next_label = next_label;
+    }
+
     /// Returns a fresh label without a place.
     pub(crate) fn new_label(&mut self) -> Label {
         self.next_label += 1;

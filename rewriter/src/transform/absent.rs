@@ -99,6 +99,9 @@ impl Transform<'_, '_, '_> {
         };
         let scratch = self.scratch(bit(Register::RSI) | bit(Register::RDI) | bit(Register::RCX), 0)?;
         let value = like(shape, scratch.register);
+        if self.facts.budget {
+            return Err(self.refuse(Reason::NoSafeForm, "a copy from the end has no charge of a budget"));
+        }
         let (top, end) = (self.out.new_label(), self.out.new_label());
         let step = |register, by: i64| {
             Instruction::with2(Opcode::Lea_r64_m, register, MemoryOperand::with_base_displ(register, -by))

@@ -61,6 +61,8 @@ pub(crate) struct Facts<'x, 'o, 'a> {
     pub slots: &'x Slots,
     pub unwind: &'x Unwind,
     pub mode: Mode,
+    /// r14 holds a budget.
+    pub budget: bool,
 }
 
 impl<'x, 'o, 'a> Facts<'x, 'o, 'a> {
@@ -69,10 +71,10 @@ impl<'x, 'o, 'a> Facts<'x, 'o, 'a> {
         addresses: &'x Addresses,
         unwind: &'x Unwind,
         found: &'x Found,
-        mode: Mode,
+        (mode, budget): (Mode, bool),
     ) -> Self {
         let Found { graph, effects, states, live, counts, pads, r15, slots } = found;
-        Facts { code, addresses, graph, effects, states, live, counts, pads, r15, slots, unwind, mode }
+        Facts { code, addresses, graph, effects, states, live, counts, pads, r15, slots, unwind, mode, budget }
     }
 
     /// Refuses calls whose landing pad begins with an empty stack. An unwinder cannot give the pad

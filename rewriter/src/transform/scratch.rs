@@ -40,13 +40,18 @@ impl Transform<'_, '_, '_> {
         if busy & VECTOR_COUNT != 0 && self.facts.counts[self.at] {
             busy |= bit(Register::RAX);
         }
-        GPRS & !busy & !bit(Register::RSP) & !bit(Register::R15)
+        GPRS & !busy & !bit(Register::RSP) & !bit(Register::R15) & !self.budget()
+    }
+
+    /// Returns the register that holds the budget, if the text is budgeted.
+    fn budget(&self) -> Set {
+        if self.facts.budget { bit(sfi_contract::budget::REGISTER) } else { 0 }
     }
 
     /// Takes a register outside `avoid`. `slot` names the spill place to use if none is dead.
     pub(super) fn scratch(&mut self, avoid: Set, slot: u64) -> Result<Scratch, Refusal> {
         debug_assert!(slot < TCB_SCRATCH_SLOTS);
-        let avoid = avoid | self.busy;
+        let avoid = avoid | self.busy | self.budget();
         let dead = self.dead() & !avoid;
         if let Some(register) = ORDER.into_iter().find(|r| dead & bit(*r) != 0) {
             self.busy |= bit(register);

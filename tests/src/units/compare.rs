@@ -88,7 +88,7 @@ fn compare(source: &str, setting: &Setting<'_>) -> anyhow::Result<Fared> {
     compile.arg(format!("-march={}", MACHINES[setting.machine].0));
     must(compile.arg("-c").arg(&unit).arg("-o").arg(&object), directory.path())?;
     let bytes = std::fs::read(&object)?;
-    let options = Options { mode: setting.mode };
+    let options = Options { mode: setting.mode, ..Default::default() };
     let rewritten = match sfi_validator::rewrite(&bytes, &options, Validation::Differences) {
         Ok(checked) => checked.output.bytes,
         Err(Failure::Refused(_)) => return Ok(Fared::Refused),

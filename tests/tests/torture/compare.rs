@@ -166,7 +166,8 @@ fn domain(
     let mut unproved = 0;
     for object in objects {
         let bytes = std::fs::read(object)?;
-        let rewrite = || sfi_validator::rewrite(&bytes, &Options { mode }, Validation::Differences);
+        let rewrite =
+            || sfi_validator::rewrite(&bytes, &Options { mode, ..Default::default() }, Validation::Differences);
         let checked = match catch_unwind(AssertUnwindSafe(rewrite)) {
             Err(_) => return Ok(Err(Verdict::Different("the rewriter or the validator panicked".into()))),
             Ok(Err(Failure::Refused(refusals))) => {

@@ -39,6 +39,10 @@ pub struct Args {
     /// Confine stores and jumps (write), loads too (full), or trap at the offending store (match).
     #[arg(long, default_value = "write", value_name = "write|full|match")]
     mode: Mode,
+    /// Add charges of a budget of instructions, before loops and functions. The code must leave r14
+    /// free, as `gcc -ffixed-r14` does. Not in mode match.
+    #[arg(long)]
+    budget: bool,
     /// Output file, or a directory if there are several inputs. Default: INPUT with `.sfi` before
     /// its extension.
     #[arg(short, long, value_name = "OUT")]
@@ -115,7 +119,7 @@ fn is_unreadable(failure: &Failure) -> bool {
 
 /// Rewrites one input.
 fn one(path: &Path, out: &Path, args: &Args, counted: &mut Vec<Counted>) -> anyhow::Result<Outcome> {
-    let options = Options { mode: args.mode };
+    let options = Options { mode: args.mode, budget: args.budget };
     let validation = if args.no_validate { Validation::Skip } else { args.validate };
     let (bytes, objects, outcome) = match input::read(path)? {
         Input::Object(bytes) => match sfi_validator::rewrite(&bytes, &options, validation) {

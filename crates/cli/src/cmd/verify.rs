@@ -57,6 +57,9 @@ pub struct Args {
     /// mode, else write.
     #[arg(long, value_name = "write|full|match")]
     mode: Option<Mode>,
+    /// Hold the objects to the rules of budgeted text (SFI-B04 to SFI-B07).
+    #[arg(long)]
+    budget: bool,
     /// Accept `rdtsc` (with a policy, its `instructions.rdtsc` decides).
     #[arg(long)]
     clock: bool,
@@ -111,8 +114,13 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let epoch = if args.attest.is_some() { attest::epoch()? } else { None };
     let preferred = policy.as_ref().and_then(Policy::preferred_mode);
     let mode = args.mode.or(preferred).unwrap_or_default();
-    let options =
-        Options { mode, clock: args.clock || policy.is_some(), identity: !args.no_identity, ..Options::default() };
+    let options = Options {
+        mode,
+        clock: args.clock || policy.is_some(),
+        identity: !args.no_identity,
+        budget: args.budget,
+        ..Options::default()
+    };
 
     let mut outcomes = Vec::new();
     let mut sources = Vec::new();

@@ -78,6 +78,9 @@ pub(crate) enum Preserved {
     Saved,
     /// They are saved, cleared and restored.
     Restored,
+    /// As [`Preserved::Restored`], but r14 is what is left of a side's budget of instructions. That
+    /// holds at every level: the host set the budget, and neither side can trust it away.
+    Budgeted,
 }
 
 /// One side of a crossing.
@@ -91,6 +94,8 @@ pub(crate) struct Side {
     pub reads_client_stack: bool,
     /// See [`crate::world::domain::Domain::passes_floats`].
     pub passes_floats: bool,
+    /// It has a budget of instructions.
+    pub budgeted: bool,
 }
 
 impl Side {
@@ -205,7 +210,9 @@ impl Crossing {
         let hides_client = trust == Trust::MutualDistrust;
         let hides_server = trust != Trust::TrustedBoth;
         let registers = signature.map(Signature::registers);
-        let preserved = if names_preserved(server) && (hides_client || !names_preserved(client)) {
+        let preserved = if from.budgeted || to.budgeted {
+            Preserved::Budgeted
+        } else if names_preserved(server) && (hides_client || !names_preserved(client)) {
             Preserved::Restored
         } else if !hides_client && server.gprs_written & GATE_PRESERVED != 0 {
             Preserved::Saved
@@ -242,7 +249,9 @@ impl Crossing {
         let client_stack = !hides_client && to.reads_client_stack && to.mode != Mode::Full;
         let pointers = registers.map_or(0, |r| r.pointers);
         let flags = [
-            (flag::PRESERVED, preserved == Preserved::Restored),
+            (flag::PRESERVED, matches!(preserved, Preserved::Restored | Preserved::Budgeted)),
+            (flag::CALLER_PAYS, from.budgeted),
+            (flag::CALLEE_PAYS, to.budgeted),
             (flag::STACK, stack_words > 0),
             (flag::CLIENT_STACK, client_stack),
             (flag::POINTERS, pointers != 0),
@@ -306,6 +315,7 @@ impl fmt::Display for Crossing {
             Preserved::Left => "preserved registers left alone",
             Preserved::Saved => "preserved registers saved for failures",
             Preserved::Restored => "preserved registers saved, cleared, restored",
+            Preserved::Budgeted => "preserved registers saved, cleared, restored; r14 holds a budget",
         })?;
         if self.control {
             f.write_str("; control words saved for failures")?;

@@ -186,7 +186,7 @@ impl Common<'_> {
     pub(crate) fn reviver(&self, host: HostId) -> Binding {
         let mut binding = Binding { on_fault: Status::Dead.into(), ..self.nowhere() };
         let usage = self.domains.iter().fold(Usage::default(), |all, d| all.union(d.usage));
-        let any = Side { usage, mode: Mode::Write, reads_client_stack: false, passes_floats: true };
+        let any = Side { usage, mode: Mode::Write, reads_client_stack: false, passes_floats: true, budgeted: false };
         self.to_host(&mut binding, host, &any, None);
         binding
     }
@@ -216,6 +216,7 @@ impl Common<'_> {
             (flag::X87, self.any_x87()),
             (flag::MXCSR, caller.usage.mxcsr),
             (flag::VECTORS, named),
+            (flag::CALLER_PAYS, caller.budgeted),
             (flag::ZMM_OUT, caller.usage.vectors >= Vectors::Zmm),
         ];
         binding.flags = flags.iter().filter(|(_, on)| *on).fold(0, |all, (bit, _)| all | bit);

@@ -3,7 +3,7 @@
 use crate::fault::limits::Limits;
 use crate::fault::watch::Watch;
 use crate::gate::ids::DomainId;
-use crate::gate::records::{Binding, Status, flag};
+use crate::gate::records::{Binding, DomainState, Status, flag};
 use crate::vm::address::WindowOffset;
 use crate::world::calls::values::{Arguments, Function, Outcome};
 use crate::world::error::{CallError, Failure};
@@ -141,6 +141,38 @@ impl<F: Function> TypedFn<F> {
     /// As [`TypedFn::call`].
     pub fn call_within(&self, world: &mut World, limits: Limits, args: F::Args) -> Result<F::Output, CallError> {
         world.within(limits, |world| self.call(world, args))?
+    }
+
+    /// Calls the function with this budget of instructions for its domain, instead of
+    /// [`crate::DomainSpec::instructions`].
+    ///
+    /// # Errors
+    /// As for [`TypedFn::call`]; [`CallError::Unbudgeted`].
+    ///
+    /// # Panics
+    /// As [`TypedFn::call`].
+    pub fn call_with_instructions(&self, world: &mut World, most: u64, args: F::Args) -> Result<F::Output, CallError> {
+        let held = world.held();
+        if held.id != self.world {
+            return self.call(world, args);
+        }
+        // SAFETY: the binding belongs to this world, so its callee lives.
+        let (state, usual) = unsafe { (self.binding.callee, (*self.binding.callee).instructions) };
+        if usual == 0 || !(1..=sfi_contract::budget::MOST).contains(&most) {
+            return Err(CallError::Unbudgeted);
+        }
+        /// Puts the usual budget back, also when a panic goes on.
+        struct Restore(*mut DomainState, u64);
+        impl Drop for Restore {
+            fn drop(&mut self) {
+                // SAFETY: the world is borrowed during the call, so the state lives.
+                unsafe { (*self.0).instructions = self.1 };
+            }
+        }
+        let _restore = Restore(state, usual);
+        // SAFETY: as above.
+        unsafe { (*state).instructions = most };
+        self.call(world, args)
     }
 
     /// Crosses into the domain, in a lane by its door.

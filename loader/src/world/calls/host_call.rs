@@ -249,10 +249,11 @@ impl<'c> HostCall<'c> {
     /// Lets the caller handle its next fault, if the fault raises one of these signals (bits by
     /// number). The caller then goes on in its global function `entry`, with signal, code and
     /// address as arguments. Each call of this function catches one fault. Returns whether the
-    /// caller has such a function.
+    /// caller has such a function and no budget of instructions, whose end is a fault too.
     pub fn catch_faults(&mut self, signals: u64, entry: &str) -> bool {
         let domain = &self.held.domains[self.caller];
-        let Some(offset) = domain.image.functions_by_name.get(entry).copied() else { return false };
+        let found = domain.image.functions_by_name.get(entry).filter(|_| domain.spec.instructions.is_none());
+        let Some(offset) = found.copied() else { return false };
         let (window, (text, length)) = (&domain.window, domain.image.text);
         let text = [text, text + length].map(|place| window.address(place));
         let [entry, trap] = [offset, domain.image.trap].map(|place| window.address(place));

@@ -37,6 +37,7 @@ pub(crate) fn decide(
     effects: &PerInsn<Effects>,
     states: &PerInsn<State>,
     passed: &Passed,
+    budgeted: Set,
 ) -> HashMap<u32, R15> {
     let mut named = HashMap::<u32, Set>::new();
     // Units that call or leave by a jump, and units that code of this object calls directly.
@@ -75,7 +76,7 @@ pub(crate) fn decide(
         }
     };
     let taken = passed::others(code, graph, effects, states, &PRESERVED);
-    let candidates: Vec<Register> = PRESERVED.into_iter().filter(|r| taken & bit(*r) == 0).collect();
+    let candidates: Vec<Register> = PRESERVED.into_iter().filter(|r| (taken | budgeted) & bit(*r) == 0).collect();
     for (unit, named) in named {
         if named & bit(Register::R15) == 0 {
             continue;

@@ -112,7 +112,8 @@ fn is_object(data: &[u8]) -> bool {
 }
 
 fn member(object: &[u8], mode: Mode, repeat: bool) -> Outcome {
-    let once = || catch_unwind(AssertUnwindSafe(|| sfi_rewriter::rewrite(object, &Options { mode })));
+    let once =
+        || catch_unwind(AssertUnwindSafe(|| sfi_rewriter::rewrite(object, &Options { mode, ..Default::default() })));
     match once() {
         Err(_) => Outcome::Defect("the rewriter panicked".into()),
         Ok(Err(refusals)) => match refusals.first() {
