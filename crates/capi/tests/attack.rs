@@ -53,7 +53,7 @@ fn plugin() -> (tempfile::TempDir, Vec<u8>) {
     let mut gcc = Command::new("gcc");
     gcc.args(["-O2", "-fPIE", "-fno-stack-protector", "-fno-optimize-sibling-calls", "-c", "-o"]).arg(&object);
     assert!(gcc.arg(&source).status().expect("gcc").success());
-    let options = sfi_rewriter::Options { mode: sfi_loader::Mode::Write };
+    let options = sfi_rewriter::Options { mode: sfi_loader::Mode::Write, ..Default::default() };
     let bytes = match sfi_rewriter::rewrite(&std::fs::read(&object).unwrap(), &options) {
         Ok(rewritten) => rewritten.bytes,
         Err(reasons) => panic!("{}", reasons[0]),

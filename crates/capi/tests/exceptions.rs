@@ -34,7 +34,7 @@ fn plugin(folder: &Path, name: &str, source: &str) {
     let mut gcc = Command::new("gcc");
     gcc.args(["-O2", "-fPIE", "-fno-stack-protector", "-fno-optimize-sibling-calls", "-c", "-o"]).arg(&object);
     assert!(gcc.arg(&source_file).status().expect("gcc").success());
-    let options = sfi_rewriter::Options { mode: sfi_loader::Mode::Write };
+    let options = sfi_rewriter::Options { mode: sfi_loader::Mode::Write, ..Default::default() };
     let rewritten = sfi_rewriter::rewrite(&std::fs::read(&object).unwrap(), &options);
     let rewritten = rewritten.unwrap_or_else(|reasons| panic!("{}", reasons[0]));
     std::fs::write(folder.join(name).with_extension("sfi.o"), rewritten.bytes).unwrap();

@@ -120,7 +120,7 @@ fn worlds_call_each_other() {
     let mut gcc = Command::new("gcc");
     gcc.args(["-O2", "-fPIE", "-fno-stack-protector", "-fno-optimize-sibling-calls", "-c", "-o"]);
     assert!(gcc.arg(at("plugin.o")).arg(at("plugin.c")).status().expect("gcc").success());
-    let options = sfi_rewriter::Options { mode: sfi_loader::Mode::Write };
+    let options = sfi_rewriter::Options { mode: sfi_loader::Mode::Write, ..Default::default() };
     let rewritten = sfi_rewriter::rewrite(&std::fs::read(at("plugin.o")).unwrap(), &options);
     std::fs::write(at("plugin.sfi.o"), rewritten.unwrap_or_else(|reasons| panic!("{}", reasons[0])).bytes).unwrap();
 

@@ -36,7 +36,7 @@ fn rewritten(name: &str) -> Vec<u8> {
     gcc.args(["-O2", "-fPIE", "-fno-stack-protector", "-Wall", "-Werror", "-c", "-o"]).arg(&object).arg(file(name));
     assert!(gcc.status().expect("gcc is needed").success());
     let bytes = std::fs::read(object).unwrap();
-    sfi_rewriter::rewrite(&bytes, &sfi_rewriter::Options { mode: Mode::Write })
+    sfi_rewriter::rewrite(&bytes, &sfi_rewriter::Options { mode: Mode::Write, ..Default::default() })
         .unwrap_or_else(|r| panic!("{}", r[0]))
         .bytes
 }

@@ -37,7 +37,8 @@ pub fn plugin(directory: &Path, source: &Path, mode: Mode) {
     gcc.args(["-O2", "-g", "-fPIE", "-fno-stack-protector", "-Wall", "-Wextra", "-Werror"]);
     gcc.args(["-Wno-infinite-recursion", "-Wno-array-bounds", "-c", "-o"]);
     succeed(gcc.arg(&object).arg(source));
-    let rewritten = sfi_rewriter::rewrite(&std::fs::read(&object).unwrap(), &sfi_rewriter::Options { mode });
+    let rewritten =
+        sfi_rewriter::rewrite(&std::fs::read(&object).unwrap(), &sfi_rewriter::Options { mode, ..Default::default() });
     let rewritten = rewritten.unwrap_or_else(|reasons| panic!("{}", reasons[0]));
     std::fs::write(directory.join(format!("{name}.sfi.o")), rewritten.bytes).unwrap();
 }
