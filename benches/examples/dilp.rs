@@ -96,7 +96,7 @@ struct Domain {
 
 impl Domain {
     fn new(stock: &[u8], mode: Mode, features: Features, source: &[u8]) -> anyhow::Result<Domain> {
-        let output = sfi_rewriter::rewrite(stock, &sfi_rewriter::Options { mode });
+        let output = sfi_rewriter::rewrite(stock, &sfi_rewriter::Options { mode, ..Default::default() });
         let driver = output.map_err(|refusals| anyhow::anyhow!("{refusals:?}"))?.bytes;
         let mut catalog = Catalog::new(Options { mode, features, sink: Sink::Store, budget: false });
         for (_, line) in TASKS {

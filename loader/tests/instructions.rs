@@ -225,7 +225,12 @@ fn other_objects_are_refused() {
 #[test]
 fn budgets_that_cannot_be_kept_are_refused() {
     let text = spin();
-    for spec in [budgeted("a", &text, 0), budgeted("a", &text, 1 << 63), budgeted("a", &text, 1000).mode(Mode::Match)] {
+    for spec in [
+        budgeted("a", &text, 0),
+        budgeted("a", &text, 1 << 63),
+        budgeted("a", &text, 1000).mode(Mode::Match),
+        budgeted("a", &text, 9).link_room(sfi_loader::LinkRoom::default()),
+    ] {
         let built = World::builder().domain(spec).build();
         assert!(matches!(built, Err(BuildError::Spec(SpecError::Instructions(_)))), "{:?}", built.err());
     }

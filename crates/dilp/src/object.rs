@@ -20,7 +20,7 @@ pub fn object<'t>(mode: Mode, transfers: impl IntoIterator<Item = &'t Transfer>)
 fn write(mode: Mode, transfers: &[&Transfer]) -> Result<Vec<u8>, object::write::Error> {
     let text: usize = transfers.iter().map(|transfer| transfer.code.len()).sum();
     let mut bytes = Vec::with_capacity(text + 1024 + 64 * transfers.len());
-    let note = Note::new(mode).encode();
+    let note = Note::new(mode, false).encode();
     let mut writer = Writer::new(object::Endianness::Little, true, &mut bytes);
     writer.reserve_file_header();
     let text_index = writer.reserve_section_index();

@@ -85,7 +85,9 @@ pub enum SpecError {
         why: String,
     },
     /// A budget of instructions that cannot be kept.
-    #[error("the budget of instructions of domain `{0}` is a number from 1 to 2^63 - 1, in mode write or full")]
+    #[error(
+        "the budget of instructions of domain `{0}` is a number from 1 to 2^63 - 1, in mode write or full, and without libraries"
+    )]
     Instructions(String),
     /// Two domains, or a domain and a supervisor, with one name.
     #[error("two domains are named `{0}`")]

@@ -147,6 +147,12 @@ const fn contract_example(rule: Rule) -> &'static str {
         Rule::FinalSlot => "a dispatch slot with the address of an instruction's second byte",
         Rule::FinalLoad => "mov x(%rip),%rax                  # where x lies outside the window",
         Rule::FinalStore => "mov %rax,x(%rip)                  # where x lies outside the window",
+        Rule::BudgetRegister => "add $1000,%r14                    # in a budgeted text: a larger budget",
+        Rule::Uncharged => "1:      inc %eax\n        jmp 1b                    # safe: 1: sub $4,%r14 ; jb TRAP",
+        Rule::ChargeAmount => {
+            "1:      sub $1,%r14\n        jb 9f\n        inc %eax\n        jmp 1b                    # these are 4 instructions\n9:      int3"
+        }
+        Rule::RepeatUncharged => "repne scasb                       # safe: sub %rcx,%r14 ; jb TRAP ; repne scasb",
         Rule::Unmatched => "mov %rax,%gs:(%edi)               # in mode match: after the check of %rdi",
     }
 }
