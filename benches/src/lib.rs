@@ -1,8 +1,9 @@
 //! Measurements that `sfi bench` runs on the user's machine. They need no compiler, because they
-//! make their objects here.
+//! make their objects here. Only the handlers of [`ash`] are compiled.
 
 #![deny(unsafe_code)]
 
+pub mod ash;
 pub mod crossing;
 mod fork;
 pub mod instance;

@@ -126,6 +126,7 @@ pub use vm::error::MapError;
 pub use vm::ledger::window_of;
 pub use vm::memory::{Memory, MemoryError, Segment};
 pub use vm::region::View;
+pub use vm::region_file::RegionFile;
 pub use vm::space::{AddressSpace, La57};
 pub use vm::window::Protection;
 pub use world::bindings::connect::Used;

@@ -5,7 +5,7 @@ mod common;
 use common::{assemble, function};
 use sfi_loader::{
     Access, AddressClass, BindError, CallError, DomainSpec, Fault, FaultKind, Import, LookupError, Manage, Mode,
-    Status, TypedFn, World,
+    RegionFile, Status, TypedFn, World,
 };
 
 /// Assembles a linked list at `list` and a hash table of 16 chains at `hash`. Nodes hold full
@@ -185,4 +185,52 @@ fn a_root_domain_decides_what_others_see() {
     assert_eq!(call(&mut world, "root", "read", at, 0), Ok(78));
     assert_eq!(call(&mut world, "root", "hide", 0, 0), Ok(0));
     assert!(call(&mut world, "child", "read", at, 0).is_err());
+}
+
+#[test]
+fn worlds_and_the_host_share_the_memory_of_a_region_file() {
+    let file = RegionFile::create(5000).unwrap();
+    assert_eq!(file.bytes(), 8192, "whole pages");
+    let mut view = file.view().unwrap();
+    let build = |access| {
+        let side = DomainSpec::new("side").mode(Mode::Full).object("structures.o", assemble(&structures()));
+        let side = side.shared("list", "list", access).shared("hash", "hash", Access::ReadWrite);
+        World::builder().region_file("list", &file).region("hash", 1 << 16).domain(side).build().unwrap()
+    };
+    let (mut writer, mut reader) = (build(Access::ReadWrite), build(Access::Read));
+    let call = |world: &mut World, name: &str, argument: u64| {
+        let at = world.domain("side").unwrap().symbol("list").unwrap().0;
+        let function: TypedFn<fn(u64, u64) -> u64> = world.domain("side").unwrap().export(name).unwrap();
+        function.call(world, (at + 4096, argument))
+    };
+    // The host, a world that may write and one that may not see the same bytes.
+    view.write(4096, &7_u64.to_le_bytes()).unwrap();
+    assert_eq!(call(&mut reader, "read", 0), Ok(7));
+    call(&mut writer, "write", 8).unwrap();
+    assert_eq!(call(&mut reader, "read", 0), Ok(8));
+    assert_eq!(fault(call(&mut reader, "write", 9)).kind, FaultKind::Memory(AddressClass::Protected));
+    let mut word = [0; 8];
+    view.read(4096, &mut word).unwrap();
+    assert_eq!(u64::from_le_bytes(word), 8);
+    // The bytes outlive the worlds.
+    drop((writer, reader));
+    assert_eq!(call(&mut build(Access::Read), "read", 0), Ok(8));
+    // Bytes go from region to region, and from a region to a domain, within both.
+    let mut other = RegionFile::create(4096).unwrap().view().unwrap();
+    other.copy_from(4088, &view, 4096, 8).unwrap();
+    other.read(4088, &mut word).unwrap();
+    assert_eq!(u64::from_le_bytes(word), 8);
+    assert!(other.copy_from(4089, &view, 0, 8).is_err());
+    assert!(other.copy_from(0, &view, 8185, 8).is_err());
+    let mut world = build(Access::ReadWrite);
+    let at = world.domain("side").unwrap().symbol("list").unwrap().0;
+    world.memory("side").unwrap().write_from(at + 4096, &other, 4080, 16).unwrap();
+    view.read(4104, &mut word).unwrap();
+    assert_eq!(u64::from_le_bytes(word), 8);
+    for (pointer, offset) in [(at + 8177, 0), (at, 4081), (at, usize::MAX), (0, 0)] {
+        assert!(world.memory("side").unwrap().write_from(pointer, &other, offset, 16).is_err());
+    }
+    let mut world = build(Access::Read);
+    assert!(world.memory("side").unwrap().write_from(at, &other, 0, 16).is_err(), "a region that it only reads");
+    assert!(RegionFile::create(0).is_err());
 }

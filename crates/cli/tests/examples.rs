@@ -105,6 +105,11 @@ fn the_example_with_rlbox() {
 }
 
 #[test]
+fn handlers_of_messages() {
+    run("ash");
+}
+
+#[test]
 fn a_plugin_by_every_build_system() {
     run("build");
 }

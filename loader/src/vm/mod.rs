@@ -8,6 +8,7 @@ pub(crate) mod error;
 pub(crate) mod ledger;
 pub(crate) mod memory;
 pub(crate) mod region;
+pub(crate) mod region_file;
 pub(crate) mod sealed_file;
 pub(crate) mod space;
 pub(crate) mod window;

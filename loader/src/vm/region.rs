@@ -236,7 +236,7 @@ impl View {
         self.length == 0
     }
 
-    fn check(&self, offset: usize, length: usize) -> Result<(), MemoryError> {
+    pub(crate) fn check(&self, offset: usize, length: usize) -> Result<(), MemoryError> {
         match offset.checked_add(length) {
             Some(end) if end <= self.length => Ok(()),
             _ => Err(MemoryError::OutOfBounds { offset: offset as u64, length }),
@@ -249,9 +249,9 @@ impl View {
     /// [`MemoryError::OutOfBounds`], with the offset in the region.
     pub fn read(&self, offset: usize, out: &mut [u8]) -> Result<(), MemoryError> {
         self.check(offset, out.len())?;
-        // SAFETY: in bounds of the mapping. No domain of this world runs while the world is
-        // borrowed, except in other lanes: code of a domain is no code of this program, so its
-        // stores are like those of a device.
+        // SAFETY: in bounds of the mapping, to which no reference is ever made. Other lanes of the
+        // world, and writers of a `RegionFile` elsewhere, are like a device: the bytes may be a
+        // mixture of old ones and new ones.
         unsafe { std::ptr::copy_nonoverlapping(self.at.add(offset), out.as_mut_ptr(), out.len()) };
         Ok(())
     }
@@ -265,6 +265,24 @@ impl View {
         // SAFETY: as in `read`.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.at.add(offset), bytes.len()) };
         Ok(())
+    }
+
+    /// Copies bytes from another region, without a buffer between them.
+    ///
+    /// # Errors
+    /// [`MemoryError::OutOfBounds`], with the offset in the region that is too small.
+    pub fn copy_from(&mut self, offset: usize, from: &View, at: usize, length: usize) -> Result<(), MemoryError> {
+        self.check(offset, length)?;
+        from.check(at, length)?;
+        // SAFETY: in bounds of both mappings, which may show one file. Otherwise as in `read`.
+        unsafe { std::ptr::copy(from.at.add(at), self.at.add(offset), length) };
+        Ok(())
+    }
+
+    /// Returns the address of the first byte, for calls of the operating system. Others may write
+    /// to the memory at any time, so nobody may make a reference to it.
+    pub fn as_ptr(&self) -> *mut u8 {
+        self.at
     }
 }
 

@@ -175,7 +175,9 @@ impl Builder {
         let mut before = Vec::new();
         for ((name, bytes), offset) in self.regions.iter().zip(offsets) {
             let (length, failed) = (pages(*bytes), |error| MapError::new(&format!("region `{name}`"), error));
-            let (file, view) = region::create(length).map_err(failed)?;
+            let given = self.region_files.iter().find(|(given, _)| given == name);
+            let made = given.map_or_else(|| region::create(length), |(_, file)| file.open());
+            let (file, view) = made.map_err(failed)?;
             let common = Common::reserve(draw, *offset, length, &before).map_err(failed)?;
             before.push(common.address());
             let place = Placed { offset: *offset, length, common: common.address() };

@@ -6,6 +6,7 @@ use crate::load::image_store::ImageStore;
 use crate::load::view::Seat;
 use crate::spec::DomainSpec;
 use crate::spec::signature::Signature;
+use crate::vm::region_file::RegionFile;
 use crate::vm::space::La57;
 use crate::world::bindings::manager::{Hook, Permit, Request};
 use crate::world::calls::header::Supervisor;
@@ -25,6 +26,7 @@ pub struct Builder {
     pub(super) domains: Vec<DomainSpec>,
     pub(super) hosts: Vec<Host>,
     pub(super) regions: Vec<(String, u64)>,
+    pub(super) region_files: Vec<(String, RegionFile)>,
     pub(super) time_limit: Option<Duration>,
     pub(super) cpu_limit: Option<Duration>,
     pub(super) timed: bool,
@@ -117,6 +119,15 @@ impl Builder {
     pub fn region(mut self, name: impl Into<String>, bytes: u64) -> Self {
         self.regions.push((name.into(), bytes));
         self
+    }
+
+    /// Adds a region of memory that exists already, and that other worlds may use too. Its bytes
+    /// stay as they are, also after the world's end.
+    #[must_use]
+    pub fn region_file(mut self, name: impl Into<String>, file: &RegionFile) -> Self {
+        let name = name.into();
+        self.region_files.push((name.clone(), file.clone()));
+        self.region(name, file.bytes())
     }
 
     /// Ends every call of the host that takes longer by the wall clock. Default: none.

@@ -222,6 +222,7 @@ const FOLDERS: &[&str] = &[
     "verifier/src",
     "rewriter/src",
     "crates/arbitration/src",
+    "crates/ash/src",
     "crates/capi/src",
     "crates/cli/src",
     "crates/contract/src",

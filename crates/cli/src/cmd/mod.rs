@@ -2,6 +2,7 @@
 
 mod addr2line;
 mod anonymity;
+mod ash;
 mod bench;
 mod bind;
 mod cc;
@@ -27,6 +28,7 @@ pub enum Command {
     Verify(verify::Args),
     Run(Box<run::Args>),
     Bench(bench::Args),
+    Ash(ash::Args),
     Model(model::Args),
     Bind(bind::Args),
     Anonymity(anonymity::Args),
@@ -49,6 +51,7 @@ impl Command {
             Command::Run(args) => run::run(*args),
             Command::Bind(args) => bind::run(&args),
             Command::Bench(args) => bench::run(args),
+            Command::Ash(args) => ash::run(args),
             Command::Anonymity(args) => anonymity::run(&args),
             Command::Explain(args) => explain::run(args),
             Command::Addr2line(args) => addr2line::run(&args),

@@ -32,6 +32,7 @@ const PARTS: [(&str, &[(&str, &str)]); 5] = [
             ("Likely mistakes", "docs/MISTAKES.md"),
             ("Refusals", "docs/REFUSALS.md"),
             ("Threads", "docs/THREADS.md"),
+            ("Handlers of messages", "docs/HANDLERS.md"),
             ("Glossary", "docs/GLOSSARY.md"),
         ],
     ),

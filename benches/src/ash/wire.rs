@@ -1,0 +1,323 @@
+//! Round trips over veth between two network namespaces.
+
+use super::handlers::{self, Objects};
+use super::{Row, Table, ebpf, median_of, net, peers};
+use crate::fork::{self, Child};
+use anyhow::{Context, bail};
+use sfi_ash::back::Backend;
+use sfi_ash::back::xdp::Xdp;
+use sfi_ash::bpf::{self, Attach, Attached, Map, Program};
+use sfi_ash::engine::{Control, Engine, Host, Message};
+use sfi_ash::handler::Handler;
+use sfi_loader::RegionFile;
+use std::collections::BTreeMap;
+use std::net::UdpSocket;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// The port of all servers.
+const PORT: u16 = 7777;
+/// Round trips of one sample.
+const TRIPS: usize = 200;
+/// The longest wait for an answer.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+struct App;
+
+impl Host for App {
+    fn normal(&mut self, _: &Message<'_>) {}
+    fn wake(&mut self, _: &str, _: u32) {}
+}
+
+/// Work for the server's thread, which is in the other namespace.
+type Job = Box<dyn FnOnce() + Send>;
+
+/// The server's side: an engine on AF_XDP in a thread of its own, and an XDP program.
+pub(super) struct Server {
+    control: Control,
+    memory: RegionFile,
+    longest: usize,
+    /// The engine polls. Otherwise it waits with epoll.
+    polls: Arc<AtomicBool>,
+    stop: Arc<AtomicBool>,
+    jobs: Sender<Job>,
+    thread: Option<JoinHandle<anyhow::Result<()>>>,
+    /// A note about the mode of AF_XDP.
+    pub(super) note: String,
+    _pass: (Program, Attached),
+}
+
+/// What the server's thread reports once it is ready.
+struct Ready {
+    control: Control,
+    memory: RegionFile,
+    longest: usize,
+    note: String,
+}
+
+impl Server {
+    /// Makes two namespaces, this thread in one of them, and starts the server in the other.
+    pub(super) fn start() -> anyhow::Result<Self> {
+        net::enter_new()?;
+        let (polls, stop) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicBool::new(false)));
+        let (jobs, todo) = mpsc::channel();
+        let (tell, told) = mpsc::channel();
+        let (go, gone) = mpsc::channel();
+        let (ready, is_ready) = mpsc::channel();
+        let flags = (Arc::clone(&polls), Arc::clone(&stop));
+        let thread = thread::spawn(move || -> anyhow::Result<()> {
+            net::enter_new()?;
+            tell.send(fork::thread())?;
+            gone.recv()?;
+            serve(&flags, &todo, &ready)
+        });
+        let failed = |thread: JoinHandle<anyhow::Result<()>>| match thread.join() {
+            Ok(Err(error)) => error,
+            _ => anyhow::anyhow!("the server's thread ended"),
+        };
+        let Ok(number) = told.recv() else { return Err(failed(thread)) };
+        for pair in 0..3 {
+            net::pair(pair, number)?;
+        }
+        // A frame that XDP sends back needs a receiver whose driver expects such frames.
+        let pass = Program::load(&bpf::pass())?;
+        let attached = pass.attach("out1", Attach::Native).context("XDP at a veth device")?;
+        let _ = go.send(());
+        let Ok(Ready { control, memory, longest, note }) = is_ready.recv() else { return Err(failed(thread)) };
+        for pair in 0..3 {
+            net::await_queue(&format!("out{pair}"))?;
+        }
+        let _pass = (pass, attached);
+        Ok(Self { control, memory, longest, polls, stop, jobs, thread: Some(thread), note, _pass })
+    }
+
+    /// Puts a handler into the engine.
+    fn install(&self, handler: Handler) -> anyhow::Result<()> {
+        Ok(self.control.install(handler).recv()??)
+    }
+
+    /// Does something on the server's thread, and returns its result.
+    fn there<R: Send + 'static>(&self, job: impl FnOnce() -> R + Send + 'static) -> anyhow::Result<R> {
+        let (done, result) = mpsc::channel();
+        self.jobs.send(Box::new(move || _ = done.send(job())))?;
+        Ok(result.recv()?)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // The bench has its results, or its error, already.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Runs the server's thread.
+fn serve(
+    (polls, stop): &(Arc<AtomicBool>, Arc<AtomicBool>),
+    jobs: &Receiver<Job>,
+    ready: &Sender<Ready>,
+) -> anyhow::Result<()> {
+    for pair in 0..3 {
+        net::ip(&format!("link set in{pair} up"))?;
+    }
+    net::ip("addr add 10.77.2.2/24 dev in2")?;
+    for pair in 0..3 {
+        net::await_queue(&format!("in{pair}"))?;
+    }
+    let xdp = Xdp::listen("in0", 0).context("AF_XDP at a veth device")?;
+    let copies = if xdp.is_zero_copy() { "zero copy" } else { "one copy" };
+    let note = format!("AF_XDP: {copies}, program in {:?} mode", xdp.mode());
+    let (program, _map): (Program, Map) = ebpf::increment(PORT).context("the eBPF program")?;
+    let _attached = program.attach("in1", Attach::Native).context("XDP at a veth device")?;
+    let (memory, longest) = (xdp.memory().clone(), xdp.longest());
+    let mut engine = Engine::new(xdp, Duration::from_secs(1), BTreeMap::new());
+    ready.send(Ready { control: engine.control(), memory, longest, note })?;
+    if thread::available_parallelism().is_ok_and(|count| count.get() > 1) {
+        fork::pin(1)?;
+    }
+    while !stop.load(Ordering::Relaxed) {
+        while let Ok(job) = jobs.try_recv() {
+            job();
+        }
+        if polls.load(Ordering::Relaxed) {
+            for _ in 0..64 {
+                engine.poll(&mut App)?;
+            }
+        } else {
+            engine.wait(&mut App, Duration::from_millis(20))?;
+        }
+    }
+    Ok(())
+}
+
+/// A client that polls for its answers.
+struct Client(UdpSocket);
+
+impl Client {
+    fn new() -> anyhow::Result<Self> {
+        let socket = UdpSocket::bind("0.0.0.0:0")?;
+        socket.set_nonblocking(true)?;
+        Ok(Self(socket))
+    }
+
+    /// Returns the microseconds of a round trip.
+    fn trip(&self, to: &str) -> anyhow::Result<f64> {
+        let mut answer = [0; 16];
+        let start = Instant::now();
+        self.0.send_to(&1_u64.to_le_bytes(), to)?;
+        loop {
+            match self.0.recv(&mut answer) {
+                Ok(8) => return Ok(start.elapsed().as_nanos() as f64 / 1000.0),
+                Ok(length) => bail!("an answer of {length} bytes"),
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error.into()),
+            }
+            if start.elapsed() > PATIENCE {
+                bail!("no answer from {to}");
+            }
+        }
+    }
+
+    /// Returns the times of many round trips.
+    fn trips(&self, to: &str, count: usize) -> anyhow::Result<Vec<f64>> {
+        (0..count).map(|_| self.trip(to)).collect()
+    }
+}
+
+/// The places of the servers.
+const ENGINE: &str = "10.77.0.2:7777";
+const EBPF: &str = "10.77.1.2:7777";
+const KERNEL: &str = "10.77.2.2:7777";
+
+/// A way to answer an increment.
+enum Way<'a> {
+    Native,
+    Sandboxed(&'a Objects),
+    Upcall,
+    Ebpf,
+    Process { polling: bool },
+}
+
+impl Way<'_> {
+    fn name(&self) -> String {
+        match self {
+            Way::Native => "native in the loop".into(),
+            Way::Sandboxed(objects) => format!("sandboxed {}", objects.mode),
+            Way::Upcall => "upcall, futex".into(),
+            Way::Ebpf => "eBPF/XDP, map".into(),
+            Way::Process { polling: true } => "process, polling".into(),
+            Way::Process { polling: false } => "process, blocked".into(),
+        }
+    }
+
+    /// Gets the server ready for it. The result holds a process that answers.
+    fn prepare(&self, server: &Server) -> anyhow::Result<(&'static str, Option<Child>)> {
+        Ok(match self {
+            Way::Native => {
+                server.install(Handler::native(handlers::native_spec("increment", PORT)?, handlers::increment())?)?;
+                (ENGINE, None)
+            }
+            Way::Sandboxed(objects) => {
+                let spec = handlers::spec("increment", PORT, objects.mode, Some(&objects.increment))?;
+                server.install(Handler::new(spec, &server.memory, server.longest)?)?;
+                (ENGINE, None)
+            }
+            Way::Upcall => {
+                let (child, code) = peers::upcall()?;
+                server.install(Handler::native(handlers::native_spec("increment", PORT)?, code)?)?;
+                (ENGINE, Some(child))
+            }
+            Way::Ebpf => (EBPF, None),
+            Way::Process { polling } => {
+                let polling = *polling;
+                (KERNEL, Some(server.there(move || peers::serve(KERNEL, polling))??))
+            }
+        })
+    }
+}
+
+fn ways(objects: &[Objects]) -> Vec<Way<'_>> {
+    let mut ways = vec![Way::Native];
+    ways.extend(objects.iter().map(Way::Sandboxed));
+    ways.extend([Way::Ebpf, Way::Upcall, Way::Process { polling: false }, Way::Process { polling: true }]);
+    ways
+}
+
+/// Measures one sample of a way.
+fn sample(server: &Server, client: &Client, way: &Way<'_>, count: usize) -> anyhow::Result<Vec<f64>> {
+    let (place, child) = way.prepare(server)?;
+    // An engine that polls takes a processor from processes that answer without it.
+    let idle = matches!(way, Way::Process { .. } | Way::Ebpf);
+    let polls = server.polls.swap(server.polls.load(Ordering::Relaxed) && !idle, Ordering::Relaxed);
+    let times = client.trips(place, 20).and_then(|_| client.trips(place, count));
+    server.polls.store(polls, Ordering::Relaxed);
+    drop(child);
+    times.with_context(|| way.name())
+}
+
+/// Measures round trips of all ways, interleaved: with an engine that polls, and with one that
+/// waits.
+pub(super) fn round_trips(server: &Server, objects: &[Objects], rounds: u32) -> anyhow::Result<Table> {
+    let client = Client::new()?;
+    let ways = ways(objects);
+    let mut rows = Vec::new();
+    for (name, polls) in [("the engine polls", true), ("the engine waits (epoll)", false)] {
+        server.polls.store(polls, Ordering::Relaxed);
+        let mut samples = vec![Vec::new(); ways.len()];
+        for _ in 0..rounds {
+            for (way, samples) in ways.iter().zip(&mut samples) {
+                samples.extend(sample(server, &client, way, TRIPS)?);
+            }
+        }
+        rows.push(Row { name: name.into(), values: samples.into_iter().map(median_of).collect() });
+    }
+    Ok(Table {
+        name: "round_trip",
+        title: "Round trip of an increment over veth, client in another namespace".into(),
+        unit: "us",
+        columns: ways.iter().map(Way::name).collect(),
+        rows,
+    })
+}
+
+/// Measures round trips beside processes that compute. The engine's thread and the client have a
+/// priority over ordinary processes, as a receive path in the kernel has.
+pub(super) fn figure(server: &Server, objects: &[Objects], counts: &[usize], rounds: u32) -> anyhow::Result<Table> {
+    let client = Client::new()?;
+    let ways = ways(objects);
+    server.polls.store(false, Ordering::Relaxed);
+    server.there(|| fork::real_time(true))?.context("no real-time priority")?;
+    fork::real_time(true).context("no real-time priority")?;
+    let mut rows = Vec::new();
+    for count in counts {
+        let busy = peers::Busy::start(*count)?;
+        thread::sleep(Duration::from_millis(100));
+        let mut values = Vec::new();
+        for way in &ways {
+            let mut samples = Vec::new();
+            for _ in 0..rounds {
+                // Processes that wait for their turn take long.
+                let is_slow = matches!(way, Way::Upcall | Way::Process { .. }) && *count > 0;
+                samples.extend(sample(server, &client, way, if is_slow { 30 } else { TRIPS })?);
+            }
+            values.push(median_of(samples));
+        }
+        drop(busy);
+        rows.push(Row { name: count.to_string(), values });
+    }
+    fork::real_time(false)?;
+    server.there(|| fork::real_time(false))??;
+    Ok(Table {
+        name: "figure",
+        title: "Round trip of an increment beside runnable processes; the engine waits".into(),
+        unit: "us",
+        columns: ways.iter().map(Way::name).collect(),
+        rows,
+    })
+}

@@ -1,0 +1,130 @@
+//! UDP sockets, waited for with epoll. They need no privilege.
+//!
+//! Handlers see frames on every back end. Here the kernel keeps the headers to itself, so this back
+//! end writes headers of Ethernet, IP and UDP before each datagram, with its addresses. What a
+//! handler sends goes through the socket of the port that it comes from.
+
+use crate::back::Backend;
+use crate::back::slots::Slots;
+use crate::head::{Frame, Head};
+use crate::packet::{Datagram, UDP_PAYLOAD};
+use crate::sys::{self, Arrived, Epoll};
+use sfi_loader::{RegionFile, View};
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+/// Slots of the memory.
+const SLOTS: usize = 256;
+/// The Ethernet addresses of headers that no wire has seen: of this side and of all others.
+const OWN: [u8; 6] = [2, 0, 0, 0, 0, 2];
+const OTHER: [u8; 6] = [2, 0, 0, 0, 0, 1];
+
+/// A back end of UDP sockets.
+#[derive(Debug)]
+pub struct Udp {
+    sockets: Vec<(UdpSocket, SocketAddrV4)>,
+    slots: Slots,
+    epoll: Epoll,
+    header: Vec<u8>,
+    /// The socket that is asked first.
+    turn: usize,
+}
+
+impl Udp {
+    /// Binds sockets. Port 0 is a port of the kernel's choice, see [`Udp::addresses`].
+    ///
+    /// # Errors
+    /// The operating system's.
+    pub fn bind(addresses: &[SocketAddrV4], longest: usize) -> io::Result<Self> {
+        let epoll = Epoll::new()?;
+        let mut sockets = Vec::new();
+        for address in addresses {
+            let socket = UdpSocket::bind(address)?;
+            socket.set_nonblocking(true)?;
+            epoll.add(socket.as_fd())?;
+            let SocketAddr::V4(bound) = socket.local_addr()? else { return Err(io::ErrorKind::Unsupported.into()) };
+            sockets.push((socket, bound));
+        }
+        let slots = Slots::new(SLOTS, longest + UDP_PAYLOAD)?;
+        Ok(Self { sockets, slots, epoll, header: Vec::new(), turn: 0 })
+    }
+
+    /// Returns the addresses of the sockets.
+    pub fn addresses(&self) -> impl Iterator<Item = SocketAddrV4> {
+        self.sockets.iter().map(|(_, address)| *address)
+    }
+
+    /// Writes the headers of a datagram that lies in a slot.
+    fn complete(&mut self, at: usize, arrived: Arrived, own: SocketAddrV4) -> Option<Frame> {
+        let length = Some(arrived.length).filter(|length| *length <= self.slots.size - UDP_PAYLOAD)?;
+        let from = arrived.from?;
+        // A socket for all addresses does not say which one a datagram was sent to.
+        let to = if own.ip().is_unspecified() { SocketAddrV4::new(Ipv4Addr::LOCALHOST, own.port()) } else { own };
+        self.header.clear();
+        let datagram = Datagram { from_mac: OTHER, to_mac: OWN, from, to };
+        datagram.headers(length, &mut self.header).ok()?;
+        self.slots.view.write(at, &self.header).ok()?;
+        Some(Frame { at, length: UDP_PAYLOAD + length })
+    }
+}
+
+impl Backend for Udp {
+    fn memory(&self) -> &RegionFile {
+        &self.slots.memory
+    }
+
+    fn view(&self) -> &View {
+        &self.slots.view
+    }
+
+    fn longest(&self) -> usize {
+        self.slots.size
+    }
+
+    fn receive(&mut self, most: usize, frames: &mut Vec<Frame>) -> io::Result<()> {
+        self.turn = self.turn.wrapping_add(1);
+        for index in 0..self.sockets.len() {
+            let index = (index + self.turn) % self.sockets.len();
+            let slots = self.slots.take(most.saturating_sub(frames.len()));
+            let places: Vec<usize> = slots.iter().map(|slot| slot + UDP_PAYLOAD).collect();
+            let room = self.slots.size - UDP_PAYLOAD;
+            let own = self.sockets[index].1;
+            let arrived = sys::receive(self.sockets[index].0.as_fd(), &self.slots.view, &places, room);
+            let arrived = arrived.inspect_err(|_| slots.iter().for_each(|slot| self.slots.give(*slot)))?;
+            for (number, slot) in slots.into_iter().enumerate() {
+                match arrived.get(number).and_then(|arrived| self.complete(slot, *arrived, own)) {
+                    Some(frame) => frames.push(frame),
+                    None => self.slots.give(slot),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn release(&mut self, frame: Frame) {
+        self.slots.release(frame);
+    }
+
+    fn send(&mut self, frame: &[u8]) -> io::Result<()> {
+        let head = Head::of(frame);
+        let (Some(network), Some(transport)) = (head.network(), head.transport()) else {
+            return Err(io::ErrorKind::InvalidInput.into());
+        };
+        let ip = head.get(network + 16, 4).and_then(|bytes| <[u8; 4]>::try_from(bytes).ok());
+        let (Some(ip), Some(from), Some(port)) = (ip, head.u16(transport), head.u16(transport + 2)) else {
+            return Err(io::ErrorKind::InvalidInput.into());
+        };
+        let socket = self.sockets.iter().find(|(_, own)| own.port() == from).ok_or(io::ErrorKind::AddrNotAvailable)?;
+        socket.0.send_to(&frame[head.payload()..head.length()], SocketAddrV4::new(ip.into(), port)).map(drop)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn wait(&mut self, time: Duration) -> io::Result<bool> {
+        self.epoll.wait(time)
+    }
+}

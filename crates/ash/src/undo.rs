@@ -1,0 +1,71 @@
+//! Bytes that were overwritten in a segment, for the case that the handler does not end well.
+
+use sfi_loader::{MemoryError, View};
+
+/// Most bytes that the trusted calls of one message overwrite.
+pub const MOST_UNDO: usize = 1 << 20;
+
+/// The log of one message.
+#[derive(Debug, Default)]
+pub(crate) struct Undo {
+    bytes: Vec<u8>,
+    entries: Vec<(usize, usize)>,
+}
+
+impl Undo {
+    /// Forgets everything.
+    pub(crate) fn clear(&mut self) {
+        self.bytes.clear();
+        self.entries.clear();
+    }
+
+    /// Keeps bytes that will be overwritten. Returns false if they are too many.
+    pub(crate) fn keep(&mut self, view: &View, at: usize, length: usize) -> Result<bool, MemoryError> {
+        let start = self.bytes.len();
+        if length > MOST_UNDO - start {
+            return Ok(false);
+        }
+        self.bytes.resize(start + length, 0);
+        view.read(at, &mut self.bytes[start..]).inspect_err(|_| self.bytes.truncate(start))?;
+        self.entries.push((at, length));
+        Ok(true)
+    }
+
+    /// Puts everything back, the last bytes first.
+    pub(crate) fn restore(&mut self, view: &mut View) {
+        while let Some((at, length)) = self.entries.pop() {
+            let start = self.bytes.len() - length;
+            view.write(at, &self.bytes[start..]).expect("the bytes were read there");
+            self.bytes.truncate(start);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sfi_loader::RegionFile;
+
+    #[test]
+    fn overlapping_writes_are_undone_in_reverse() {
+        let mut view = RegionFile::create(4096).unwrap().view().unwrap();
+        view.write(0, b"abcdefgh").unwrap();
+        let mut undo = Undo::default();
+        for (at, bytes) in [(0, &b"1234"[..]), (2, b"5678"), (0, b"9")] {
+            assert_eq!(undo.keep(&view, at, bytes.len()), Ok(true));
+            view.write(at, bytes).unwrap();
+        }
+        let read = |view: &View| {
+            let mut bytes = [0; 8];
+            view.read(0, &mut bytes).unwrap();
+            bytes
+        };
+        assert_eq!(&read(&view), b"925678gh");
+        undo.restore(&mut view);
+        assert_eq!(&read(&view), b"abcdefgh");
+        assert!(undo.keep(&view, 4090, 10).is_err());
+        assert_eq!(undo.keep(&view, 0, MOST_UNDO + 1), Ok(false));
+        undo.restore(&mut view);
+        assert_eq!(&read(&view), b"abcdefgh");
+    }
+}

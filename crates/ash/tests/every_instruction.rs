@@ -1,0 +1,144 @@
+//! Handlers are ended at every instruction that they execute, and leave no trace.
+//!
+//! The compiler's assembly gets a countdown before each instruction. It changes no register and no
+//! flag, and traps when it reaches zero. The message's last eight bytes hold its start, so one
+//! object is ended anywhere.
+
+mod common;
+use common::{App, Bench, MODES, datagram, example, gcc, rewrite, spec};
+use sfi_ash::handler::HandlerSpec;
+use sfi_ash::packet::Destination;
+use sfi_loader::Mode;
+
+/// Puts the countdown before each instruction of compiled assembly.
+fn instrument(assembly: &str) -> String {
+    let mut out = String::new();
+    let mut text = false;
+    for line in assembly.lines() {
+        let word = line.trim();
+        if word.starts_with(".text") || word.starts_with(".section") {
+            text = word.starts_with(".text") || word.contains(".text");
+        }
+        let instruction = text && line.starts_with('\t') && !word.starts_with('.') && !word.starts_with('#');
+        if instruction {
+            out.push_str(
+                "\tmovq %rcx, countdown_kept(%rip)\n\tmovq countdown(%rip), %rcx\n\tleaq -1(%rcx), %rcx\n\
+                 \tmovq %rcx, countdown(%rip)\n\tjrcxz 771f\n\tjmp 772f\n771:\tint3\n772:\tmovq countdown_kept(%rip), %rcx\n",
+            );
+        }
+        out.push_str(line);
+        out.push('\n');
+        if word == "ash_handle:" {
+            // The countdown starts where the message says.
+            out.push_str(
+                "\tmovq %rcx, countdown_kept(%rip)\n\tmovl %esi, %ecx\n\tmovq -8(%rdi,%rcx), %rcx\n\
+                 \tmovq %rcx, countdown(%rip)\n\tmovq countdown_kept(%rip), %rcx\n",
+            );
+        }
+    }
+    out + "\t.comm countdown,8,8\n\t.comm countdown_kept,8,8\n"
+}
+
+fn object(name: &str, mode: Mode) -> Vec<u8> {
+    let assembly = String::from_utf8(gcc(&example(name), "-S")).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let source = directory.path().join("counted.s");
+    std::fs::write(&source, instrument(&assembly)).unwrap();
+    rewrite(&gcc(&source, "-c"), mode)
+}
+
+/// Everything that a handler could leave behind.
+#[derive(Debug, PartialEq, Eq)]
+struct Trace {
+    state: Vec<u8>,
+    segment: Vec<u8>,
+    sent: Vec<Vec<u8>>,
+    app: App,
+}
+
+/// Runs a handler on `first`, and then on a message that is ended after each number of
+/// instructions, until it commits.
+fn sweep(name: &str, mode: Mode, first: &[&[u8]], message: &[u8]) -> u64 {
+    let to = Destination { mac: [2, 0, 0, 0, 0, 9], ip: "10.77.0.9".parse().unwrap(), port: 9000, from: 7777 };
+    let mut bench = Bench::with(HandlerSpec { destinations: vec![to], ..spec("handler", object(name, mode), mode) });
+    let counted = |data: &[u8], count: u64| datagram(7777, &[data, &count.to_le_bytes()].concat());
+    for data in first {
+        bench.take(&counted(data, u64::MAX));
+    }
+    assert!(bench.app.normal.is_empty(), "{name}: the first messages are right");
+    bench.app = App::default();
+    let memory = |bench: &Bench| (bench.state("handler", 4096), bench.segment("handler", 4096));
+    let (state, segment) = memory(&bench);
+    for count in 1.. {
+        let frame = counted(message, count);
+        let sent = bench.take(&frame);
+        let app = std::mem::take(&mut bench.app);
+        let (state_now, segment_now) = memory(&bench);
+        let found = Trace { state: state_now, segment: segment_now, sent, app };
+        if found.app.normal.is_empty() {
+            assert!(found.state != state || found.segment != segment, "{name}: the commit has an effect");
+            return count - 1;
+        }
+        let app = App { normal: vec![("Faulted: breakpoint trap".to_owned(), frame)], wakes: Vec::new() };
+        let expected = Trace { state: state.clone(), segment: segment.clone(), sent: Vec::new(), app };
+        assert_eq!(found.app, expected.app, "{name} in mode {mode}, ended at instruction {count}");
+        assert!(found == expected, "{name} in mode {mode} leaves a trace, ended at instruction {count}");
+    }
+    unreachable!("handlers end")
+}
+
+fn row(row: u32, last: usize) -> Vec<u8> {
+    row.to_le_bytes().into_iter().chain((0..last as u8).map(|i| i + 1)).collect()
+}
+
+#[test]
+fn vectoring() {
+    // The examples compare the payload's length. The eight bytes of the countdown are its end, so
+    // the last two cells of a row.
+    for mode in MODES {
+        let rows: Vec<Vec<u8>> = (0..3).map(|r| row(r, 24)).collect();
+        let rows: Vec<&[u8]> = rows.iter().map(Vec::as_slice).collect();
+        let count = sweep("vector.c", mode, &rows, &row(3, 24));
+        assert!(count > 60, "eight copies and a wake: {count} instructions");
+    }
+}
+
+#[test]
+fn writing() {
+    for mode in MODES {
+        let request = |data: &[u8]| [&8_u32.to_le_bytes()[..], &(data.len() as u32 + 8).to_le_bytes(), data].concat();
+        let count = sweep("write.c", mode, &[&request(b"before")], &request(b"after!!"));
+        assert!(count > 15, "{count} instructions");
+    }
+}
+
+#[test]
+fn locking() {
+    // A request has no room for the countdown but its own eight bytes: it is the request. The lock's
+    // number is the count, and the upper half says that it is taken.
+    for mode in MODES {
+        let mut bench = Bench::with(spec("handler", object("lock.c", mode), mode));
+        let take = 1_u64 << 32;
+        // With the count in the message itself, ends come for numbers that are too small only when
+        // the upper half is 0, which gives locks back: those that nobody holds are declined.
+        assert_eq!(bench.take(&datagram(7777, &take.to_le_bytes())).len(), 1, "taken");
+        let before = bench.state("handler", 4096);
+        let mut ended = 0;
+        for count in 1..64_u64 {
+            bench.app = App::default();
+            assert_eq!(bench.take(&datagram(7777, &count.to_le_bytes())), [[0; 0]; 0]);
+            ended += u32::from(bench.app.normal[0].0.starts_with("Faulted"));
+            assert_eq!(bench.state("handler", 4096), before, "faulted or mended by the abort code");
+        }
+        assert!(ended > 10, "{ended} ends");
+    }
+}
+
+#[test]
+fn incrementing() {
+    // The number is the countdown itself, so a commit adds it.
+    for mode in MODES {
+        let count = sweep("increment.c", mode, &[], b"");
+        assert!(count > 8, "{count} instructions");
+    }
+}

@@ -1,0 +1,194 @@
+//! The back ends of sockets: UDP on the loopback interface, which runs everywhere, and whole frames
+//! in a network namespace of the test's own, which need root.
+
+mod common;
+use common::{App, compile, example, spec};
+use sfi_ash::back::Backend;
+use sfi_ash::back::packet::Packets;
+use sfi_ash::back::udp::Udp;
+use sfi_ash::back::xdp::Xdp;
+use sfi_ash::engine::{DEFAULT_TICK, Engine};
+use sfi_ash::handler::{Handler, HandlerSpec};
+use sfi_loader::Mode;
+use std::collections::BTreeMap;
+use std::net::UdpSocket;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// The longest datagram.
+const LONGEST: usize = 2048;
+
+fn engine<B: Backend>(backend: B, filter: &str) -> Engine<B> {
+    let mut engine = Engine::new(backend, DEFAULT_TICK, BTreeMap::new());
+    let object = compile(&example("increment.c"), Mode::Write);
+    let spec = HandlerSpec { filter: filter.parse().unwrap(), ..spec("increment", object, Mode::Write) };
+    let backend = engine.backend();
+    let handler = Handler::new(spec, backend.memory(), backend.longest()).unwrap();
+    engine.install(handler).unwrap();
+    engine
+}
+
+/// Runs an engine until `count` messages were handled.
+fn handle<B: Backend>(engine: &mut Engine<B>, app: &mut App, count: usize) {
+    let (start, mut handled) = (Instant::now(), 0);
+    while handled < count {
+        assert!(start.elapsed() < Duration::from_secs(20), "{handled} of {count} messages");
+        handled += engine.wait(app, Duration::from_millis(50)).unwrap();
+    }
+}
+
+fn client() -> UdpSocket {
+    let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+    client.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    client
+}
+
+#[test]
+fn datagrams_on_the_loopback_interface() {
+    let any = "127.0.0.1:0".parse().unwrap();
+    let udp = Udp::bind(&[any, any], LONGEST).unwrap();
+    let places: Vec<_> = udp.addresses().collect();
+    let mut engine = engine(udp, &format!("udp {}", places[0].port()));
+    let mut app = App::default();
+    let client = client();
+    let mut answer = [0; 16];
+    for sum in [3_u64, 6, 9] {
+        client.send_to(&3_u64.to_le_bytes(), places[0]).unwrap();
+        handle(&mut engine, &mut app, 1);
+        assert_eq!(client.recv_from(&mut answer).unwrap(), (8, places[0].into()));
+        assert_eq!(answer[..8], sum.to_le_bytes());
+    }
+    // The other socket's filter matches nothing. An empty datagram and the longest one arrive whole.
+    let longest = vec![7; LONGEST];
+    for data in [&b"elsewhere"[..], b"", &longest] {
+        client.send_to(data, places[1]).unwrap();
+    }
+    handle(&mut engine, &mut app, 3);
+    let found: Vec<(&str, &[u8])> = app.normal.iter().map(|(reason, bytes)| (&**reason, &bytes[42..])).collect();
+    assert_eq!(found, [("NoHandler", &b"elsewhere"[..]), ("NoHandler", b""), ("NoHandler", &longest)]);
+    // A datagram that does not fit is dropped, and the slot is free again.
+    client.send_to(&[0; LONGEST + 200], places[0]).unwrap();
+    for _ in 0..600 {
+        client.send_to(&1_u64.to_le_bytes(), places[0]).unwrap();
+        handle(&mut engine, &mut app, 1);
+        client.recv_from(&mut answer).unwrap();
+    }
+    assert_eq!(answer[..8], 609_u64.to_le_bytes());
+    assert_eq!(engine.counts().next().unwrap().1.messages, 603);
+    assert!(!engine.backend().wait(Duration::from_millis(1)).unwrap(), "nothing is left");
+}
+
+/// Runs a test of this file again in a network namespace of its own. Returns true in there. Without
+/// root there are no namespaces. The test says so then, and returns false.
+fn in_namespace(name: &str) -> bool {
+    const INSIDE: &str = "SFI_TEST_CHILD";
+    if std::env::var_os(INSIDE).is_some() {
+        return true;
+    }
+    let probe = Command::new("unshare").args(["-n", "true"]).output().expect("util-linux is needed for these tests");
+    if !probe.status.success() {
+        eprintln!("SKIPPED {name}: no network namespaces: {}", String::from_utf8_lossy(&probe.stderr));
+        return false;
+    }
+    let run = Command::new("unshare")
+        .arg("-n")
+        .arg(std::env::current_exe().unwrap())
+        .args([name, "--exact", "--nocapture"])
+        .env(INSIDE, "1")
+        .output()
+        .unwrap();
+    assert!(run.status.success(), "{}{}", String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
+    false
+}
+
+/// Waits until a device sends frames.
+fn await_carrier(device: &str) {
+    let start = Instant::now();
+    while !ip(&format!("-o link show {device}")).contains("LOWER_UP") {
+        assert!(start.elapsed() < Duration::from_secs(10), "{device} has no carrier");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    // The kernel activates the queue a little later than it says.
+    while ip(&format!("-o link show {device}")).contains("qdisc noop ") {
+        assert!(start.elapsed() < Duration::from_secs(10), "{device} has no queue");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn ip(arguments: &str) -> String {
+    let run = Command::new("ip").args(arguments.split(' ')).output().expect("iproute2 is needed for these tests");
+    assert!(run.status.success(), "ip {arguments}: {}", String::from_utf8_lossy(&run.stderr));
+    String::from_utf8(run.stdout).unwrap()
+}
+
+/// Sends datagrams from the kernel's side of a device and checks the answers.
+fn ask<B: Backend>(mut engine: Engine<B>, device: &str) {
+    ip(&format!("addr add 10.77.0.1/24 dev {device}"));
+    ip(&format!("link set {device} up"));
+    await_carrier(device);
+    ip(&format!("neigh add 10.77.0.2 lladdr 02:00:00:00:00:02 dev {device}"));
+    let client = UdpSocket::bind("10.77.0.1:0").unwrap();
+    client.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    let mut app = App::default();
+    for sum in 1..=300_u64 {
+        client.send_to(&1_u64.to_le_bytes(), "10.77.0.2:7777").unwrap();
+        let start = Instant::now();
+        // Other traffic of the kernel's, such as router solicitations, goes the normal way.
+        while engine.counts().next().unwrap().1.committed < sum {
+            assert!(start.elapsed() < Duration::from_secs(20), "message {sum}");
+            engine.wait(&mut app, Duration::from_millis(50)).unwrap();
+        }
+        assert_eq!(engine.counts().next().unwrap().1.lost, 0, "message {sum}");
+        let mut answer = [0; 16];
+        let (length, from) = client.recv_from(&mut answer).unwrap();
+        assert_eq!((length, from.to_string().as_str()), (8, "10.77.0.2:7777"), "the kernel accepts the checksums");
+        assert_eq!(answer[..8], sum.to_le_bytes());
+    }
+}
+
+#[test]
+fn frames_of_a_packet_socket() {
+    if in_namespace("frames_of_a_packet_socket") {
+        ip("link add outside type veth peer name inside");
+        ip("link set inside up");
+        ip("link set outside up");
+        await_carrier("inside");
+        ask(engine(Packets::listen("inside", LONGEST).unwrap(), "udp 7777"), "outside");
+    }
+}
+
+#[test]
+fn frames_of_a_tap_device() {
+    if in_namespace("frames_of_a_tap_device") {
+        ask(engine(Packets::tap("outside", LONGEST).unwrap(), "udp 7777"), "outside");
+    }
+}
+
+#[test]
+fn frames_of_af_xdp() {
+    if in_namespace("frames_of_af_xdp") {
+        ip("link add outside type veth peer name inside");
+        ip("link set inside up");
+        ip("link set outside up");
+        await_carrier("inside");
+        match Xdp::listen("inside", 0) {
+            Ok(xdp) => {
+                eprintln!("zero copy: {}, mode: {:?}", xdp.is_zero_copy(), xdp.mode());
+                ask(engine(xdp, "udp 7777"), "outside");
+            }
+            Err(error) if error.raw_os_error().is_none() && error.kind() == std::io::ErrorKind::Unsupported => {
+                eprintln!("SKIPPED frames_of_af_xdp: {error}");
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+#[test]
+fn devices_that_do_not_exist() {
+    let error = Packets::listen("no-such-device", LONGEST).unwrap_err();
+    assert_eq!(error.raw_os_error(), Some(19), "{error}");
+    assert!(Xdp::listen("no-such-device", 0).unwrap_err().to_string().starts_with("the interface"));
+    assert!(Packets::tap("", LONGEST).is_err());
+    assert!(Packets::tap("a-name-that-is-far-too-long", LONGEST).is_err());
+}
