@@ -51,6 +51,16 @@ pub fn pin(processor: usize) -> Result<()> {
     }
 }
 
+/// Lets the calling thread run on all processors.
+pub fn unpin() -> Result<()> {
+    // SAFETY: all ones are the full set, and the set lives during the call.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        (0..libc::CPU_SETSIZE as usize).for_each(|processor| libc::CPU_SET(processor, &mut set));
+        check(libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set)).map(drop)
+    }
+}
+
 /// Gives the calling thread a priority over all ordinary threads, or takes it back.
 pub fn real_time(on: bool) -> Result<()> {
     let (policy, priority) = if on { (libc::SCHED_FIFO, 10) } else { (libc::SCHED_OTHER, 0) };

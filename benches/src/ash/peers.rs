@@ -33,11 +33,21 @@ impl Drop for Busy {
     }
 }
 
+/// Gives a process the priority and the processors of any other.
+fn settle(ordinary: bool) {
+    if ordinary {
+        // A process that keeps its priority is measured as it is.
+        let _ = fork::real_time(false);
+        let _ = fork::unpin();
+    }
+}
+
 /// Starts a process that answers increments on a UDP socket of the kernel, blocked or polling.
-pub(super) fn serve(address: &str, polling: bool) -> anyhow::Result<Child> {
+pub(super) fn serve(address: &str, polling: bool, ordinary: bool) -> anyhow::Result<Child> {
     let socket = UdpSocket::bind(address)?;
     socket.set_nonblocking(polling)?;
     let child = Child::start(move || {
+        settle(ordinary);
         let (mut sum, mut data) = (0_u64, [0; 8]);
         loop {
             if let Ok((8, from)) = socket.recv_from(&mut data) {
@@ -51,11 +61,12 @@ pub(super) fn serve(address: &str, polling: bool) -> anyhow::Result<Child> {
 
 /// Starts a process that handles messages for the engine, woken by a futex, and returns the handler
 /// that asks it.
-pub(super) fn upcall() -> anyhow::Result<(Child, NativeHandler)> {
+pub(super) fn upcall(ordinary: bool) -> anyhow::Result<(Child, NativeHandler)> {
     let shared = Shared::new()?;
     // The child has a copy of the address space, in which the words are the same memory.
     let words = shared.words();
     let child = Child::start(|| {
+        settle(ordinary);
         let (mut sum, mut last) = (0_u64, 0);
         loop {
             fork::wait_while(&words.request, last);

@@ -102,8 +102,10 @@ impl Server {
     /// Does something on the server's thread, and returns its result.
     fn there<R: Send + 'static>(&self, job: impl FnOnce() -> R + Send + 'static) -> anyhow::Result<R> {
         let (done, result) = mpsc::channel();
-        self.jobs.send(Box::new(move || _ = done.send(job())))?;
-        Ok(result.recv()?)
+        let job: Job = Box::new(move || _ = done.send(job()));
+        // A thread that ended drops the job, and with it the sender of its result.
+        let _ = self.jobs.send(job);
+        result.recv().context("the server's thread ended")
     }
 }
 
@@ -156,13 +158,17 @@ fn serve(
     Ok(())
 }
 
-/// A client that polls for its answers.
+/// A client that polls for its answers for a short time, and then waits. The kernel may have to do
+/// its part of the work on this processor.
 struct Client(UdpSocket);
+
+/// The time for which the client polls.
+const POLLS: Duration = Duration::from_micros(200);
 
 impl Client {
     fn new() -> anyhow::Result<Self> {
         let socket = UdpSocket::bind("0.0.0.0:0")?;
-        socket.set_nonblocking(true)?;
+        socket.set_read_timeout(Some(PATIENCE))?;
         Ok(Self(socket))
     }
 
@@ -171,15 +177,19 @@ impl Client {
         let mut answer = [0; 16];
         let start = Instant::now();
         self.0.send_to(&1_u64.to_le_bytes(), to)?;
+        let mut polling = true;
+        self.0.set_nonblocking(true)?;
         loop {
             match self.0.recv(&mut answer) {
                 Ok(8) => return Ok(start.elapsed().as_nanos() as f64 / 1000.0),
                 Ok(length) => bail!("an answer of {length} bytes"),
-                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
-                Err(error) => return Err(error.into()),
-            }
-            if start.elapsed() > PATIENCE {
-                bail!("no answer from {to}");
+                Err(error) if error.kind() != std::io::ErrorKind::WouldBlock => return Err(error.into()),
+                Err(_) if !polling => bail!("no answer from {to}"),
+                Err(_) if start.elapsed() > POLLS => {
+                    polling = false;
+                    self.0.set_nonblocking(false)?;
+                }
+                Err(_) => {}
             }
         }
     }
@@ -217,7 +227,8 @@ impl Way<'_> {
     }
 
     /// Gets the server ready for it. The result holds a process that answers.
-    fn prepare(&self, server: &Server) -> anyhow::Result<(&'static str, Option<Child>)> {
+    /// `ordinary`: such a process has the priority of any other.
+    fn prepare(&self, server: &Server, ordinary: bool) -> anyhow::Result<(&'static str, Option<Child>)> {
         Ok(match self {
             Way::Native => {
                 server.install(Handler::native(handlers::native_spec("increment", PORT)?, handlers::increment())?)?;
@@ -229,14 +240,14 @@ impl Way<'_> {
                 (ENGINE, None)
             }
             Way::Upcall => {
-                let (child, code) = peers::upcall()?;
+                let (child, code) = server.there(move || peers::upcall(ordinary))??;
                 server.install(Handler::native(handlers::native_spec("increment", PORT)?, code)?)?;
                 (ENGINE, Some(child))
             }
             Way::Ebpf => (EBPF, None),
             Way::Process { polling } => {
                 let polling = *polling;
-                (KERNEL, Some(server.there(move || peers::serve(KERNEL, polling))??))
+                (KERNEL, Some(server.there(move || peers::serve(KERNEL, polling, ordinary))??))
             }
         })
     }
@@ -250,33 +261,47 @@ fn ways(objects: &[Objects]) -> Vec<Way<'_>> {
 }
 
 /// Measures one sample of a way.
-fn sample(server: &Server, client: &Client, way: &Way<'_>, count: usize) -> anyhow::Result<Vec<f64>> {
-    let (place, child) = way.prepare(server)?;
+fn sample(
+    server: &Server,
+    client: &Client,
+    way: &Way<'_>,
+    (count, ordinary): (usize, bool),
+) -> anyhow::Result<Vec<f64>> {
+    let (place, child) = way.prepare(server, ordinary)?;
     // An engine that polls takes a processor from processes that answer without it.
     let idle = matches!(way, Way::Process { .. } | Way::Ebpf);
     let polls = server.polls.swap(server.polls.load(Ordering::Relaxed) && !idle, Ordering::Relaxed);
-    let times = client.trips(place, 20).and_then(|_| client.trips(place, count));
+    let times = client.trips(place, count.min(20)).and_then(|_| client.trips(place, count));
     server.polls.store(polls, Ordering::Relaxed);
     drop(child);
     times.with_context(|| way.name())
 }
 
+/// Gives client and server a priority over ordinary processes, as a receive path in the kernel has,
+/// or takes it back.
+fn prioritise(server: &Server, on: bool) -> anyhow::Result<()> {
+    server.there(move || fork::real_time(on))?.context("no real-time priority")?;
+    fork::real_time(on).context("no real-time priority")
+}
+
 /// Measures round trips of all ways, interleaved: with an engine that polls, and with one that
-/// waits.
+/// waits. Client, engine and processes all have a priority, so a busy machine disturbs them little.
 pub(super) fn round_trips(server: &Server, objects: &[Objects], rounds: u32) -> anyhow::Result<Table> {
     let client = Client::new()?;
     let ways = ways(objects);
     let mut rows = Vec::new();
-    for (name, polls) in [("the engine polls", true), ("the engine waits (epoll)", false)] {
+    prioritise(server, true)?;
+    for (name, polls) in [("the engine polls", true), ("the engine waits", false)] {
         server.polls.store(polls, Ordering::Relaxed);
         let mut samples = vec![Vec::new(); ways.len()];
         for _ in 0..rounds {
             for (way, samples) in ways.iter().zip(&mut samples) {
-                samples.extend(sample(server, &client, way, TRIPS)?);
+                samples.extend(sample(server, &client, way, (TRIPS, false))?);
             }
         }
         rows.push(Row { name: name.into(), values: samples.into_iter().map(median_of).collect() });
     }
+    prioritise(server, false)?;
     Ok(Table {
         name: "round_trip",
         title: "Round trip of an increment over veth, client in another namespace".into(),
@@ -287,13 +312,12 @@ pub(super) fn round_trips(server: &Server, objects: &[Objects], rounds: u32) -> 
 }
 
 /// Measures round trips beside processes that compute. The engine's thread and the client have a
-/// priority over ordinary processes, as a receive path in the kernel has.
+/// priority. Processes that answer are as ordinary as those that compute.
 pub(super) fn figure(server: &Server, objects: &[Objects], counts: &[usize], rounds: u32) -> anyhow::Result<Table> {
     let client = Client::new()?;
     let ways = ways(objects);
     server.polls.store(false, Ordering::Relaxed);
-    server.there(|| fork::real_time(true))?.context("no real-time priority")?;
-    fork::real_time(true).context("no real-time priority")?;
+    prioritise(server, true)?;
     let mut rows = Vec::new();
     for count in counts {
         let busy = peers::Busy::start(*count)?;
@@ -304,15 +328,14 @@ pub(super) fn figure(server: &Server, objects: &[Objects], counts: &[usize], rou
             for _ in 0..rounds {
                 // Processes that wait for their turn take long.
                 let is_slow = matches!(way, Way::Upcall | Way::Process { .. }) && *count > 0;
-                samples.extend(sample(server, &client, way, if is_slow { 30 } else { TRIPS })?);
+                samples.extend(sample(server, &client, way, (if is_slow { 10 } else { TRIPS }, true))?);
             }
             values.push(median_of(samples));
         }
         drop(busy);
         rows.push(Row { name: count.to_string(), values });
     }
-    fork::real_time(false)?;
-    server.there(|| fork::real_time(false))??;
+    prioritise(server, false)?;
     Ok(Table {
         name: "figure",
         title: "Round trip of an increment beside runnable processes; the engine waits".into(),

@@ -131,7 +131,7 @@ pub enum HandlerError {
         handler: String,
         /// The reason.
         #[source]
-        error: BuildError,
+        error: Box<BuildError>,
     },
     /// It has no entry point.
     #[error("handler `{handler}` has no function `{ENTRY}`")]
@@ -235,7 +235,7 @@ impl Handler {
             segment: view(&keep.segment).map_err(&failed)?,
             span: Arc::clone(&span),
         };
-        let build = |error| HandlerError::Build { handler: spec.name.clone(), error };
+        let build = |error| HandlerError::Build { handler: spec.name.clone(), error: Box::new(error) };
         let world = describe(&spec, seen, &keep);
         let world = trusted::offer(world, areas, spec.destinations.clone()).build().map_err(build)?;
         let domain = world.domain(DOMAIN).expect("the domain was described");

@@ -40,6 +40,7 @@ const CASES: &[(&str, &[&[&str]])] = &[
             &["anonymity", "--json", "--searches", "2", "--penalty", "1", "alone.toml"],
         ],
     ),
+    ("ash-bench", &[&["ash", "bench", "--json", "--local", "--rounds", "1"]]),
     ("bench-crossing", &[&["bench", "crossing", "--json", "--rounds", "1"]]),
     (
         "bench-instance",

@@ -3,6 +3,7 @@
 mod bench;
 mod explain;
 mod header;
+mod load;
 mod pcap;
 mod run;
 

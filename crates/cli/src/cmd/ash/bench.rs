@@ -1,6 +1,7 @@
 //! `sfi ash bench`
 
 use crate::cmd::bench::number::round;
+use crate::document;
 use anyhow::Context;
 use serde_json::{Map, Value, json};
 use sfi_benches::ash::{Options, Report, Table, measure};
@@ -52,7 +53,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let processes = args.processes.iter().map(|count| usize::from(*count)).collect();
     let report = measure(&Options { rounds: args.rounds, network: !args.local, processes })?;
     match args.json {
-        true => println!("{}", serde_json::to_string_pretty(&value(&report))?),
+        true => document::print(value(&report))?,
         false => print!("{}", text(&report)),
     }
     if let Some(path) = &args.svg {

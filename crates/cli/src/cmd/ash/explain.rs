@@ -1,6 +1,6 @@
 //! `sfi ash explain`
 
-use crate::cmd::ash::run;
+use crate::cmd::ash::load::{engine, manifest};
 use crate::render::visible;
 use sfi_ash::back::ring::ring;
 use std::path::{Path, PathBuf};
@@ -24,15 +24,14 @@ pub struct Args {
 
 /// Runs the subcommand.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let manifest = run::manifest(&args.manifest)?;
+    let manifest = manifest(&args.manifest)?;
     let directory = args.manifest.parent().unwrap_or(Path::new(""));
     let (_, ring, _) = ring(1, 2048)?;
-    let engine = run::engine(&manifest, directory, ring)?;
+    let engine = engine(&manifest, directory, ring)?;
     print!("{}", visible_lines(&engine.tree()));
     for (name, _) in engine.counts() {
         let spec = engine.handler(name).expect("a handler of the engine").spec();
-        println!();
-        println!("{}: owner {}, mode {}", visible(name), visible(&spec.owner), spec.mode);
+        println!("\n{}: owner {}, mode {}", visible(name), visible(&spec.owner), spec.mode);
         let sees = if spec.private { "its own messages only" } else { "all messages of the back end" };
         println!("  sees        {sees}");
         println!("  state       {} bytes, copied before each message", spec.state);

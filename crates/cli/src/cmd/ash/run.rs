@@ -1,5 +1,6 @@
 //! `sfi ash run`
 
+use crate::cmd::ash::load;
 use crate::cmd::ash::pcap;
 use crate::cmd::run::parse_seconds;
 use crate::render::visible;
@@ -8,8 +9,8 @@ use sfi_ash::back::Backend;
 use sfi_ash::back::packet::Packets;
 use sfi_ash::back::ring::ring;
 use sfi_ash::back::udp::Udp;
-use sfi_ash::engine::{DEFAULT_TICK, Engine, Host, Message, Reason};
-use sfi_ash::handler::Handler;
+use sfi_ash::back::xdp::Xdp;
+use sfi_ash::engine::{Engine, Host, Message, Reason};
 use sfi_ash::manifest::Manifest;
 use std::fs::File;
 use std::io::BufWriter;
@@ -20,9 +21,9 @@ use std::time::{Duration, Instant};
 
 /// Run handlers on messages.
 ///
-/// Messages come from a capture through a ring in this process, from UDP sockets, from a packet
-/// socket on an interface, or from a tap device. UDP needs no privilege: handlers see headers that
-/// the engine writes. Interfaces need CAP_NET_RAW or CAP_NET_ADMIN.
+/// Messages come from a capture through a ring in this process, from UDP sockets, from an interface
+/// by a packet socket or by AF_XDP, or from a tap device. UDP needs no privilege: handlers see
+/// headers that the engine writes. Interfaces need CAP_NET_RAW, CAP_NET_ADMIN or CAP_BPF.
 ///
 /// The end of the run prints what happened to the messages of each handler.
 #[derive(clap::Args)]
@@ -31,6 +32,7 @@ Examples:
   sfi ash run handlers.toml --pcap in.pcap --out out.pcap
   sfi ash run handlers.toml --udp 127.0.0.1:7777 --udp 127.0.0.1:7778
   sfi ash run handlers.toml --interface veth0 --seconds 10
+  sfi ash run handlers.toml --xdp veth0
   sfi ash run handlers.toml --tap tap0 --verbose
 
 Exit codes:
@@ -71,6 +73,9 @@ struct Source {
     /// Take the frames that arrive at an interface.
     #[arg(long, value_name = "NAME")]
     interface: Option<String>,
+    /// Take the frames of an interface's first queue by AF_XDP. The kernel does not see them then.
+    #[arg(long, value_name = "NAME")]
+    xdp: Option<String>,
     /// Make a tap device and take its frames.
     #[arg(long, value_name = "NAME")]
     tap: Option<String>,
@@ -108,28 +113,9 @@ impl Host for App {
     }
 }
 
-/// Reads a manifest.
-pub fn manifest(path: &Path) -> anyhow::Result<Manifest> {
-    let bytes = sfi_loader::manifest::file::read(path).with_context(|| format!("cannot read `{}`", path.display()))?;
-    let text = String::from_utf8(bytes).with_context(|| format!("`{}` is no manifest", path.display()))?;
-    Ok(Manifest::parse(&text, path)?)
-}
-
-/// Makes an engine with the handlers of a manifest.
-pub fn engine<B: Backend>(manifest: &Manifest, directory: &Path, backend: B) -> anyhow::Result<Engine<B>> {
-    let tick = manifest.engine.tick.map_or(DEFAULT_TICK, |tick| tick.0);
-    let mut engine = Engine::new(backend, tick, manifest.quotas());
-    for spec in manifest.handlers(directory)? {
-        let backend = engine.backend();
-        let handler = Handler::new(spec, backend.memory(), backend.longest())?;
-        engine.install(handler)?;
-    }
-    Ok(engine)
-}
-
 /// Runs the subcommand.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let manifest = manifest(&args.manifest)?;
+    let manifest = load::manifest(&args.manifest)?;
     let directory = args.manifest.parent().unwrap_or(Path::new(""));
     let longest = args.longest as usize;
     let mut app = App { verbose: args.verbose, normal: 0, wakes: 0 };
@@ -142,6 +128,12 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             let packets = Packets::listen(name, longest);
             Box::new(packets.with_context(|| format!("cannot listen at `{}`: this needs CAP_NET_RAW", visible(name)))?)
         }
+        Source { xdp: Some(name), .. } => {
+            let xdp = Xdp::listen(name, 0).with_context(|| format!("no AF_XDP at `{}`", visible(name)))?;
+            let copies = if xdp.is_zero_copy() { "zero copy" } else { "one copy" };
+            eprintln!("AF_XDP: {copies}, program in {:?} mode", xdp.mode());
+            Box::new(xdp)
+        }
         Source { tap: Some(name), .. } => {
             let packets = Packets::tap(name, longest);
             Box::new(packets.with_context(|| format!("cannot make `{}`: this needs CAP_NET_ADMIN", visible(name)))?)
@@ -152,7 +144,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             Box::new(udp)
         }
     };
-    let mut engine = engine(&manifest, directory, backend)?;
+    let mut engine = load::engine(&manifest, directory, backend)?;
     serve(args, &mut engine, &mut app)?;
     report(&engine, &app);
     Ok(ExitCode::SUCCESS)
@@ -180,7 +172,7 @@ fn replay(args: &Args, manifest: &Manifest, path: &Path, app: &mut App) -> anyho
     }
     let (mut injector, ring, sent) = ring(64, args.longest as usize)?;
     let directory = args.manifest.parent().unwrap_or(Path::new(""));
-    let mut engine = engine(manifest, directory, ring)?;
+    let mut engine = load::engine(manifest, directory, ring)?;
     let most = args.messages.map_or(usize::MAX, |most| usize::try_from(most).unwrap_or(usize::MAX));
     let mut out = Vec::new();
     for frame in frames.iter().take(most) {
