@@ -1,5 +1,5 @@
-//! Prints the measurements of handlers: `cargo run --release -p sfi-benches --example ash`. The first
-//! argument is the number of rounds, the others are numbers of runnable processes.
+//! Prints the measurements of handlers: `cargo run --release -p sfi-benches --example ash`. The
+//! first argument is the number of rounds, the others are numbers of runnable processes.
 
 use sfi_benches::ash::{Options, measure};
 

@@ -12,11 +12,12 @@ const DATA: u8 = 6;
 const SUM: u8 = 7;
 const STACK: u8 = 10;
 
-/// The instructions that are used here, by their codes.
+/// Encodes a load from memory.
 fn load(size: u8, to: u8, from: u8, offset: i16) -> Insn {
     Insn::new(0x61 | size, to, from, offset, 0)
 }
 
+/// Encodes a store to memory.
 fn store(size: u8, to: u8, offset: i16, from: u8) -> Insn {
     Insn::new(0x63 | size, to, from, offset, 0)
 }

@@ -62,7 +62,7 @@ pub(super) fn native_spec(name: &str, port: u16) -> anyhow::Result<HandlerSpec> 
     Ok(HandlerSpec { state: 0, ..spec(name, port, Mode::Write, None)? })
 }
 
-/// The increment as a function of the host.
+/// Returns the increment as a function of the host.
 pub(super) fn increment() -> NativeHandler {
     let mut sum = 0_u64;
     Box::new(move |call: &mut NativeCall<'_>| {
@@ -75,7 +75,7 @@ pub(super) fn increment() -> NativeHandler {
     })
 }
 
-/// The write from afar as a function of the host.
+/// Returns the write from afar as a function of the host.
 pub(super) fn write() -> NativeHandler {
     Box::new(|call: &mut NativeCall<'_>| {
         let (at, mut data) = (call.head().payload(), [0; 8]);

@@ -50,7 +50,7 @@ pub(super) struct Server {
     _pass: (Program, Attached),
 }
 
-/// What the server's thread reports once it is ready.
+/// The report of the server's thread once it is ready.
 struct Ready {
     control: Control,
     memory: RegionFile,

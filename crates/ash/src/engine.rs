@@ -62,7 +62,7 @@ pub trait Host {
     fn wake(&mut self, handler: &str, value: u32);
 }
 
-/// What happened to a handler's messages.
+/// The fates of a handler's messages, counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Messages that its filter chose.

@@ -142,7 +142,7 @@ impl Head {
 mod tests {
     use super::*;
 
-    /// A UDP packet with `options` bytes of IP options, `extra` bytes of padding after it.
+    /// Makes a UDP packet with `options` bytes of IP options, and `extra` bytes after it.
     fn udp(options: usize, data: usize, extra: usize) -> Vec<u8> {
         let mut frame = vec![0; ETHERNET + 20 + options + 8 + data + extra];
         frame[12..14].copy_from_slice(&IPV4.to_be_bytes());

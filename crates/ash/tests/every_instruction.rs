@@ -114,8 +114,8 @@ fn writing() {
 
 #[test]
 fn locking() {
-    // A request has no room for the countdown but its own eight bytes: it is the request. The lock's
-    // number is the count, and the upper half says that it is taken.
+    // A request has no room for the countdown but its own eight bytes: it is the request. The
+    // lock's number is the count, and the upper half says that it is taken.
     for mode in MODES {
         let mut bench = Bench::with(spec("handler", object("lock.c", mode), mode));
         let take = 1_u64 << 32;

@@ -63,6 +63,8 @@ pub const BASE: &[Need] = &[
     // They are shown the code of domains.
     Need { package: "gdb", proof: Proof::Program("gdb") },
     Need { package: "linux-perf", proof: Proof::Program("perf") },
+    // Network namespaces and devices in them.
+    Need { package: "iproute2", proof: Proof::File(&["/usr/sbin/ip", "/sbin/ip", "/usr/bin/ip", "/bin/ip"]) },
     // Random programs, and the sources of whole programs.
     // (csmith writes a file where it runs, also when it is asked for its version.)
     Need { package: "csmith", proof: Proof::File(&["/usr/bin/csmith"]) },

@@ -2,7 +2,6 @@
 
 use crate::vm::address::WindowOffset;
 use crate::vm::closed::PageAccess;
-use crate::vm::region::View;
 use crate::vm::window::{Protection, Window};
 use sfi_contract::layout::PAGE_SIZE;
 use std::ops::Range;
@@ -223,17 +222,6 @@ impl Memory<'_> {
     pub fn write(&mut self, pointer: u64, bytes: &[u8]) -> Result<(), MemoryError> {
         let offset = self.find_writable(pointer, bytes.len())?;
         self.window.write(offset, bytes);
-        Ok(())
-    }
-    /// Copies bytes of a region into the domain's memory, without a buffer between them.
-    ///
-    /// # Errors
-    /// As [`Memory::writable`]; [`MemoryError::OutOfBounds`] with the offset in the region.
-    pub fn write_from(&mut self, pointer: u64, from: &View, at: usize, length: usize) -> Result<(), MemoryError> {
-        let offset = self.find_writable(pointer, length)?;
-        from.check(at, length)?;
-        // SAFETY: the range lies in the region, as was checked above.
-        unsafe { self.window.write_from(offset, from.as_ptr().add(at), length) };
         Ok(())
     }
 }

@@ -8,7 +8,7 @@
 
 use crate::vm::address::{HostAddress, WindowOffset};
 use crate::vm::ledger;
-use crate::vm::memory::MemoryError;
+use crate::vm::memory::{Memory, MemoryError};
 use crate::vm::space::Draw;
 use crate::vm::window::DRAWS;
 use rustix::fd::{AsFd, OwnedFd};
@@ -236,7 +236,7 @@ impl View {
         self.length == 0
     }
 
-    pub(crate) fn check(&self, offset: usize, length: usize) -> Result<(), MemoryError> {
+    fn check(&self, offset: usize, length: usize) -> Result<(), MemoryError> {
         match offset.checked_add(length) {
             Some(end) if end <= self.length => Ok(()),
             _ => Err(MemoryError::OutOfBounds { offset: offset as u64, length }),
@@ -283,6 +283,20 @@ impl View {
     /// to the memory at any time, so nobody may make a reference to it.
     pub fn as_ptr(&self) -> *mut u8 {
         self.at
+    }
+}
+
+impl Memory<'_> {
+    /// Copies bytes of a region into the domain's memory, without a buffer between them.
+    ///
+    /// # Errors
+    /// As [`Memory::writable`]; [`MemoryError::OutOfBounds`] with the offset in the region.
+    pub fn write_from(&mut self, pointer: u64, from: &View, at: usize, length: usize) -> Result<(), MemoryError> {
+        let offset = self.find_writable(pointer, length)?;
+        from.check(at, length)?;
+        // SAFETY: the range lies in the region, as was checked above.
+        unsafe { self.window.write_from(offset, from.as_ptr().add(at), length) };
+        Ok(())
     }
 }
 

@@ -67,7 +67,7 @@ pub fn spec(name: &str, object: Vec<u8>, mode: Mode) -> HandlerSpec {
     }
 }
 
-/// What the application saw.
+/// The messages and wakes that the application saw.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct App {
     /// The reasons and bytes of messages on the normal way.
