@@ -217,7 +217,7 @@ pub(crate) fn create(length: u64) -> Result<(OwnedFd, View), Errno> {
 
 impl View {
     /// Maps a file for the host.
-    fn map(file: &OwnedFd, length: usize) -> Result<Self, Errno> {
+    pub(crate) fn map(file: &OwnedFd, length: usize) -> Result<Self, Errno> {
         // SAFETY: a fresh mapping of a file that nobody else can truncate.
         let at = unsafe {
             let rw = ProtFlags::READ | ProtFlags::WRITE;

@@ -1,6 +1,6 @@
 //! Memory for regions that outlives a world, and that several worlds and the kernel use.
 
-use crate::vm::region::{self, View};
+use crate::vm::region::View;
 use crate::vm::window::pages;
 use rustix::fd::OwnedFd;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
@@ -40,7 +40,7 @@ impl RegionFile {
     /// # Errors
     /// The operating system's.
     pub fn view(&self) -> io::Result<View> {
-        Ok(region::view(&self.file, self.length)?)
+        Ok(View::map(&self.file, self.length as usize)?)
     }
 
     /// Returns the file and a view for a world's region.
@@ -49,7 +49,7 @@ impl RegionFile {
             .file
             .try_clone()
             .map_err(|e| rustix::io::Errno::from_io_error(&e).unwrap_or(rustix::io::Errno::MFILE))?;
-        let view = region::view(&file, self.length)?;
+        let view = View::map(&file, self.length as usize)?;
         Ok((file, view))
     }
 }
