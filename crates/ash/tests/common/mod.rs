@@ -36,7 +36,9 @@ pub fn compile(source: &Path, mode: Mode) -> Vec<u8> {
 
 /// Rewrites an object.
 pub fn rewrite(object: &[u8], mode: Mode) -> Vec<u8> {
-    sfi_rewriter::rewrite(object, &sfi_rewriter::Options { mode }).expect("the object can be rewritten").bytes
+    sfi_rewriter::rewrite(object, &sfi_rewriter::Options { mode, budget: false })
+        .expect("the object can be rewritten")
+        .bytes
 }
 
 /// Compiles and rewrites text.
