@@ -14,6 +14,7 @@ mod document;
 mod driver;
 mod gate;
 mod grants;
+mod heap;
 mod input;
 mod layout;
 mod linked;

@@ -1,6 +1,7 @@
 //! Running a whole program: one domain with its own libc, whose system calls are arbitrated.
 
 use crate::grants::Grants;
+use crate::heap::{Heaps, Report};
 use crate::linked::{ARCHIVE, ChildOptions, script};
 use anyhow::bail;
 use sfi_arbitration::{Counts, Crew, Death, Exit, GATEWAY, Program};
@@ -48,6 +49,8 @@ pub struct Setup<'a> {
     pub threads: usize,
     /// Keeps its verified image for the next run.
     pub keep: bool,
+    /// Watches its heap.
+    pub heaps: Option<Heaps>,
 }
 
 /// Returns the domain of a program. An archive of `sfi cc` is loaded as a whole, other archives
@@ -91,13 +94,16 @@ pub fn check_plugin(mode: Mode, name: &str, archive: Vec<u8>) -> Result<(), Link
 
 /// Runs a program from the bytes of its file. Returns the program's exit code, or `fault` if it
 /// faulted.
-pub fn run(setup: Setup<'_>, mut bytes: Vec<u8>, fault: u8) -> anyhow::Result<ExitCode> {
+pub fn run(mut setup: Setup<'_>, mut bytes: Vec<u8>, fault: u8) -> anyhow::Result<ExitCode> {
     let linked = bytes.drain(..script(&bytes)).count() > 0;
     let spec = domain(setup.mode, &setup.path.display().to_string(), bytes, linked);
     let spec = spec.memory(setup.memory).stack(setup.stack).control_stack(setup.control_stack);
     // The user says so, and this process has no other domain.
     let spec = if setup.clock { spec.clock_exposing() } else { spec };
-    let spec = spec.threads_exposing(setup.threads);
+    let mut spec = spec.threads_exposing(setup.threads);
+    if let Some(heaps) = &mut setup.heaps {
+        spec = heaps.watch(DOMAIN, spec);
+    }
     let mut arbiter = setup.grants.arbiter(setup.time_limit, &setup.children)?;
     let counts = setup.grants.count_syscalls.then(|| arbiter.counts());
     let builder = World::builder().domain(spec).time_limit(setup.time_limit);
@@ -108,6 +114,7 @@ pub fn run(setup: Setup<'_>, mut bytes: Vec<u8>, fault: u8) -> anyhow::Result<Ex
             (builder.host_fn(GATEWAY, crew.first()), Some(crew))
         }
     };
+    builder = setup.heaps.iter().fold(builder, |builder, heaps| heaps.offer(builder));
     if setup.clock {
         builder = builder.clock();
     }
@@ -119,6 +126,7 @@ pub fn run(setup: Setup<'_>, mut bytes: Vec<u8>, fault: u8) -> anyhow::Result<Ex
         builder = builder.image_store(store);
     }
     let mut world = builder.build()?;
+    let _report = Report::new(setup.heaps.take(), &world);
     let mut arguments = vec![setup.name.map_or_else(|| own_name(setup.path, linked), OsStr::to_owned)];
     arguments.extend_from_slice(setup.arguments);
     let program = Program { arguments, environment: setup.environment };

@@ -2,6 +2,7 @@
 
 use crate::anonymity::odds::duration;
 use crate::grants::Grants;
+use crate::heap::{Heaps, Report};
 use crate::linked::{ChildOptions, is_program};
 use crate::render::visible;
 use crate::{arbiters, layout, program};
@@ -105,6 +106,10 @@ pub struct Args {
     /// secrets.
     #[arg(long, requires = "explain_layout", value_name = "FILE")]
     svg: Option<PathBuf>,
+    /// Print the blocks of each domain's heap that were not freed, with the calls that allocated
+    /// them. Calls of malloc, calloc, realloc, aligned_alloc and free are watched, and take longer.
+    #[arg(long)]
+    heap_report: bool,
     /// Show the domains' code to gdb: functions, lines, breakpoints, and backtraces through
     /// domains, crossings and host functions. For development: it gives places away.
     #[arg(long)]
@@ -213,6 +218,10 @@ fn run_manifest(args: &Args, bytes: Vec<u8>, profile: Option<&mut Profile>) -> a
         }
     }
     let directory = args.manifest.parent().unwrap_or(Path::new(""));
+    let mut heaps = heaps(args, manifest.domains.values().map(|domain| domain.threads))?;
+    if let Some(heaps) = &mut heaps {
+        heaps.watch_all(&mut manifest);
+    }
     let mut builder = World::builder();
     if let Some(seed) = args.seed {
         builder = builder.seed(seed);
@@ -225,6 +234,7 @@ fn run_manifest(args: &Args, bytes: Vec<u8>, profile: Option<&mut Profile>) -> a
         builder = builder.time_limit(limit);
     }
     let builder = offer(builder, &manifest, directory, args)?;
+    let builder = heaps.iter().fold(builder, |builder, heaps| heaps.offer(builder));
     let limit = args.time_limit.or(manifest.limits.call.map(|limit| limit.0));
     let arbiters::Added { builder, counts, crew } =
         arbiters::add(builder, &manifest, directory, args.grants.log_syscalls, limit)?;
@@ -236,6 +246,7 @@ fn run_manifest(args: &Args, bytes: Vec<u8>, profile: Option<&mut Profile>) -> a
         Err(payload) => return exit(payload),
     };
     owners.take(&world)?;
+    let heaps = Report::new(heaps, &world);
     if args.explain_layout {
         eprint!("{}", layout::text(&world, args.show_addresses)?);
         if let Some(file) = &args.svg {
@@ -269,6 +280,7 @@ fn run_manifest(args: &Args, bytes: Vec<u8>, profile: Option<&mut Profile>) -> a
     }));
     std::io::stdout().flush()?;
     drop(tell);
+    drop(heaps);
     match result {
         Err(payload) => exit(payload),
         Ok((Ok(value), end)) => {
@@ -304,6 +316,7 @@ fn run_program(args: &Args, bytes: Vec<u8>) -> anyhow::Result<ExitCode> {
         time_limit: args.time_limit,
         threads: args.threads,
         keep: !args.no_cache,
+        heaps: heaps(args, [args.threads])?,
     };
     program::run(setup, bytes, FAULT)
 }
@@ -322,6 +335,15 @@ fn inherited(args: &Args) -> Vec<OsString> {
     let flags = [("no-cache", args.no_cache), ("clock", args.clock)];
     words.extend(flags.iter().filter(|(_, set)| *set).map(|(option, _)| format!("--{option}").into()));
     words
+}
+
+/// Returns the heaps to watch, if the user asks for that.
+fn heaps(args: &Args, threads: impl IntoIterator<Item = usize>) -> anyhow::Result<Option<Heaps>> {
+    if !args.heap_report {
+        return Ok(None);
+    }
+    ensure!(threads.into_iter().all(|threads| threads == 1), "--heap-report: the domains have one thread");
+    Ok(Some(Heaps::default()))
 }
 
 /// Prints the faults of domains that the entry's domain called. Their callers saw only an error.
