@@ -85,7 +85,7 @@ impl Native {
 }
 
 fn registers() -> [u64; REGISTERS] {
-    std::array::from_fn(|n| 0x0123_4567 * (n as u64 + 1) & 0xffff)
+    std::array::from_fn(|n| (0x0123_4567 * (n as u64 + 1)) & 0xffff)
 }
 
 /// The same, and the compositions, in a domain.
