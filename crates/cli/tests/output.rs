@@ -104,6 +104,7 @@ fn closed_pipes_end_the_program_quietly() {
         (&["anonymity", "--json", "m.toml"], true),
         (&["model"], true),
         (&["completion", "bash"], true),
+        (&["ash", "header"], true),
         (&["man", "pages"], false),
         (&["bench", "crossing", "--rounds", "1", "--json"], true),
         (&["bind", "missing.toml"], false),
