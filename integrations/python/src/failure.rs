@@ -77,7 +77,11 @@ impl From<PyErr> for Failure {
 impl From<Fault> for Failure {
     fn from(fault: Fault) -> Self {
         let kind = match fault.kind {
-            FaultKind::TimeLimit | FaultKind::CpuLimit | FaultKind::TimeBudget | FaultKind::CpuBudget => TIME,
+            FaultKind::TimeLimit
+            | FaultKind::CpuLimit
+            | FaultKind::TimeBudget
+            | FaultKind::CpuBudget
+            | FaultKind::InstructionBudget => TIME,
             FaultKind::Exit(_) => EXIT,
             _ => FAULT,
         };
@@ -93,7 +97,7 @@ impl From<CallError> for Failure {
             CallError::NotReady { .. } => NOT_READY,
             CallError::Busy { .. } | CallError::TooDeep => REFUSED,
             CallError::Arguments { .. } => ARGUMENTS,
-            CallError::Untimed => UNTIMED,
+            CallError::Untimed | CallError::Unbudgeted => UNTIMED,
             CallError::Occupied { .. } | CallError::Deadlock { .. } => IN_USE,
             CallError::Gone { .. } | CallError::WrongWorld | CallError::Discarded | CallError::NotAFunction { .. } => {
                 GONE
