@@ -259,7 +259,8 @@ fn the_second_opinion_is_one() {
     }
     // The oracle need not see objects that are refused for other reasons than an escape (not
     // reviewed, not canonical, container). Nor in mode match: a check names a wrong address, and
-    // the store after it is confined without the check.
+    // the store after it is confined without the check. Nor a way around a charge of a budget:
+    // nothing escapes, it only takes longer.
     let escapes = [
         "SFI-S01", "SFI-S02", "SFI-S03", "SFI-S04", "SFI-L01", "SFI-L02", "SFI-C01", "SFI-C02", "SFI-B01", "SFI-B02",
         "SFI-I01", "SFI-F01", "SFI-F02",
@@ -269,7 +270,10 @@ fn the_second_opinion_is_one() {
     for fixture in forge::fixtures("hostile").expect("the fixtures can be read") {
         if fixture.text.is_none()
             && fixture.mode != Mode::Match
-            && fixture.expect.iter().any(|rule| escapes.contains(&rule.as_str()))
+            && fixture
+                .expect
+                .iter()
+                .any(|rule| escapes.contains(&rule.as_str()) && !(fixture.budget && rule == "SFI-B02"))
         {
             let bytes = fixture.build("opinion").expect("the fixture builds");
             seen += 1;
