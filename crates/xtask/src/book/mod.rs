@@ -33,6 +33,7 @@ const PARTS: [(&str, &[(&str, &str)]); 5] = [
             ("Refusals", "docs/REFUSALS.md"),
             ("Threads", "docs/THREADS.md"),
             ("Handlers of messages", "docs/HANDLERS.md"),
+            ("Data pipes", "docs/DILP.md"),
             ("Glossary", "docs/GLOSSARY.md"),
         ],
     ),
