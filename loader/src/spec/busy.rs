@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Longest wait for an E-stack unless [`DomainSpec::busy`] is set.
+/// Longest wait for an E-stack unless [`crate::DomainSpec::busy`] is set.
 pub const DEFAULT_WAIT: Duration = Duration::from_secs(1);
 
 /// The lot of a caller that finds as many others in a domain as the domain has E-stacks, in a world

@@ -215,7 +215,7 @@ impl Prepared {
     /// Returns the host's address of memory of the callee, after a check that the whole range is
     /// memory that the callee may read. The callee may change the bytes in its next call, and takes
     /// them away when it is restarted or loaded again. From the first view on it closes no pages
-    /// ([`HostCall::protect_heap`]).
+    /// ([`crate::HostCall::protect_heap`]).
     ///
     /// # Errors
     /// [`CallError::WrongWorld`]; [`CallError::Discarded`]; [`CallError::Arguments`] if the range
