@@ -3,7 +3,7 @@
 //! A lane is a way for one thread of the host through a world that several enter. A domain has a
 //! [`Room`] with a [`Door`] for each lane. A door that is open is an E-stack (Bryce & Muller
 //! section 3.2) that belongs to the lane: the lane enters without asking. It notes that it is
-//! inside, and then looks whether the door is still open. Whoever closes a door then makes all
+//! inside, and then looks whether the door is still open. A lane that closes a door makes all
 //! processors see that ([`barrier`]), and looks whether the lane is inside. So one of both sees the
 //! other, and the way in needs no atomic instruction.
 
@@ -64,7 +64,7 @@ impl Door {
     #[inline]
     pub(crate) fn go_in(&self, mark: u64) -> bool {
         self.inside.store(mark, Ordering::Release);
-        // Whoever closes the door makes the processor order both accesses.
+        // The lane that closes the door makes the processor order both accesses.
         compiler_fence(Ordering::SeqCst);
         if self.closed.load(Ordering::Acquire) == 0 {
             return true;

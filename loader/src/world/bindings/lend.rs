@@ -196,6 +196,12 @@ impl Inner {
         Ok(())
     }
 
+    /// Reads a signature, and lends a function of the host with it.
+    fn lend_read(&mut self, domain: &str, name: &str, signature: &str, host: Host) -> Result<Pointer, BuildError> {
+        let signature = read(domain, name, signature)?;
+        Ok(Pointer(self.lend_host(domain, name, &signature, host)?))
+    }
+
     /// Lends a function of the host to a domain until it is taken back.
     fn lend_host(&mut self, domain: &str, name: &str, signature: &Signature, function: Host) -> Result<u64, BindError> {
         let callee = self.find(domain)?;
@@ -275,8 +281,7 @@ impl HostCall<'_> {
         signature: &str,
         function: impl Fn(&mut HostCall<'_>) -> Result<u64, HostError> + Send + 'static,
     ) -> Result<Pointer, BuildError> {
-        let (parsed, function) = (read(domain, name, signature)?, Host::reentrant(LENT.to_owned(), function));
-        Ok(Pointer(self.record().lend_host(domain, name, &parsed, function)?))
+        self.record().lend_read(domain, name, signature, Host::reentrant(LENT.to_owned(), function))
     }
 
     /// Takes back a function that was lent, as [`World::forget_lent`]. It may be the one that runs,
@@ -306,8 +311,7 @@ impl World {
         signature: &str,
         function: impl FnMut(&mut HostCall<'_>) -> Result<u64, HostError> + Send + 'static,
     ) -> Result<Pointer, BuildError> {
-        let (parsed, function) = (read(domain, name, signature)?, Host::new(LENT.to_owned(), function));
-        Ok(Pointer(self.record().lend_host(domain, name, &parsed, function)?))
+        self.record().lend_read(domain, name, signature, Host::new(LENT.to_owned(), function))
     }
 
     /// Lends a function of the host that may be called again while it runs, see [`World::lend`].
@@ -321,8 +325,7 @@ impl World {
         signature: &str,
         function: impl Fn(&mut HostCall<'_>) -> Result<u64, HostError> + Send + 'static,
     ) -> Result<Pointer, BuildError> {
-        let (parsed, function) = (read(domain, name, signature)?, Host::reentrant(LENT.to_owned(), function));
-        Ok(Pointer(self.record().lend_host(domain, name, &parsed, function)?))
+        self.record().lend_read(domain, name, signature, Host::reentrant(LENT.to_owned(), function))
     }
 
     /// Takes back a function that was lent.
