@@ -69,7 +69,7 @@ sfi_gate_\p\c\()_\v:
     .if \p == 3
     testl   ${F_CALLEE_PAYS}, {B_FLAGS}(%r10)
     jz      17f
-    mov     {B_CALLEE}(%r10), %r9
+    mov     {B_SERVER}(%r10), %r9
     mov     %r14, {D_LEFT}(%r9)
 17:
     .endif
@@ -265,7 +265,7 @@ sfi_leave_as_\v:
     jnz     sfi_report_\v
     test    ${F_POINTER_RESULT}, %esi
     jz      35f
-    mov     {B_CALLEE}(%r10), %rdi
+    mov     {B_SERVER}(%r10), %rdi
     REFUSE_CODE %r8, %r8d, %rdi, 39f
     REBASE  %r8, %r8d, %r8b, {FRAME_BASE}(%rsp), %r9
 35:
@@ -333,11 +333,13 @@ sfi_refuse_\v:
     call    sfi_gate_host_\v
     FIND_CONTEXT
     mov     {KEPT_BINDING}(%rsp), %r10
-    testl   ${F_CALLER_PAYS}, {B_FLAGS}(%r10)
-    jz      41f
+# The restart may have called the caller, which paid then, and undone the binding.
     mov     {C_CURRENT}(%r11), %rcx
+    cmpq    $0, {D_INSTRUCTIONS}(%rcx)
+    je      41f
     mov     {D_LEFT}(%rcx), %r14
 41:
+    xor     %ecx, %ecx
     cmp     ${E_OK}, %eax
     jne     38f
     LOAD_INTS {KEPT_INTS}, %rsp

@@ -70,7 +70,7 @@ sfi_lane_results:
 2:
     mov     %rax, %r8
     mov     %rdx, %r9
-    mov     {B_CALLEE}(%r10), %rdi
+    mov     {B_SERVER}(%r10), %rdi
     call    sfi_lane_wake
     mov     %r8, %rax
     mov     %r9, %rdx

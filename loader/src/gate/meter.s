@@ -54,7 +54,7 @@ sfi_meter_results:
     mov     %rax, %r8
     mov     %rdx, %r9
     METER
-    mov     {B_CALLEE}(%r10), %rcx
+    mov     {B_SERVER}(%r10), %rcx
     CHARGE
     mov     %r8, %rax
     mov     %r9, %rdx

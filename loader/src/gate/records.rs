@@ -366,7 +366,7 @@ pub(crate) const FUNCTIONS: u32 = 8;
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct Binding {
-    /// The callee. Null for host functions.
+    /// The domain that calls enter.
     pub callee: *mut DomainState,
     /// Absolute address of the callee's function.
     pub entry: HostAddress,
@@ -405,6 +405,9 @@ pub(crate) struct Binding {
     pub data: *mut (),
     /// The gate. Stubs jump through this word.
     pub gate: usize,
+    /// The domain that calls return from. It is `callee`, unless the binding was undone while a
+    /// call by it was in progress: then it is the callee of that call.
+    pub server: *mut DomainState,
     /// Worlds with budgets: the code of `arguments` and `results` that runs after the time is
     /// charged ([`crate::gate::meter`]).
     pub metered: [usize; 2],

@@ -264,6 +264,7 @@ impl Inner {
             shim: 0,
             data: std::ptr::null_mut(),
             gate: 0,
+            server: callee.state,
             metered: [0; 2],
             lane: [0; 3],
         }

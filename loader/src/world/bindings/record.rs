@@ -130,7 +130,7 @@ impl Common<'_> {
                     _ => None,
                 };
                 let Some(offset) = offset else { return binding };
-                binding.callee = callee.state;
+                (binding.callee, binding.server) = (callee.state, callee.state);
                 binding.base = callee.window.base();
                 binding.entry = callee.window.address(offset);
                 self.crossing(record, callee).apply(&mut binding, self.table);
@@ -242,6 +242,7 @@ impl Common<'_> {
             shim: 0,
             data: std::ptr::null_mut(),
             gate: self.table.gates[0][0],
+            server: self.nobody,
             metered: [0; 2],
             lane: [0; 3],
         }
