@@ -221,3 +221,26 @@ fn a_manifest_grants_libraries() {
     assert_eq!(call(&mut world, "call", pointer, 0).unwrap(), 1);
     assert!(read(&text.replace("libraries = 2", "library = 2")).is_err());
 }
+
+/// The host reads a library's data in place. The domain closes the library meanwhile, and its
+/// memory stays.
+#[test]
+fn a_library_stays_while_the_host_has_an_address() {
+    let text = function("place", "lea word(%rip),%rax\nret") + ".data\n.globl word\nword: .quad 77\n";
+    for kept in [false, true] {
+        let mut world = build(spec().library(library("one", &text)));
+        let one = open(&mut world, "one", 0);
+        let word = symbol(&mut world, one, "word");
+        let other = world.domain("a").unwrap().symbol("count").unwrap().0;
+        let prepared = world.domain("a").unwrap().prepare("bump", "(int) -> int".parse().unwrap()).unwrap();
+        if kept {
+            // Any address counts, because nobody says how long the host uses it.
+            prepared.view(&mut world, other, 8).unwrap();
+        }
+        assert_eq!(close(&mut world, one), 0);
+        let read = world.memory("a").unwrap().read(word, 8);
+        assert_eq!(read.is_ok(), kept, "{read:?}");
+        assert_eq!(close(&mut world, one), FAILED, "the handle is gone");
+        assert_ne!(open(&mut world, "one", 0), FAILED);
+    }
+}

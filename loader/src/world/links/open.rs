@@ -121,12 +121,14 @@ impl Held<'_> {
     }
 
     /// Gives a handle up. Says whether it was one. The host's own links stay, and so do libraries
-    /// whose functions the libc may call at the end (`atexit`).
+    /// whose functions the libc may call at the end (`atexit`). All stay if the host was given an
+    /// address of the domain's memory, which may be the library's.
     fn close(&mut self, index: DomainId, handle: u64) -> bool {
         let Some(number) = handle.checked_sub(FIRST) else { return handle == ALL };
+        let viewed = self.domains[index].viewed.get();
         let Some(link) = self.by_handle(index, number) else { return false };
         link.handles -= 1;
-        if link.handles == 0 && !link.stays {
+        if link.handles == 0 && !link.stays && !viewed {
             // A library that something needs stays.
             let _ = self.unlink(Linked { world: self.id, domain: index, number });
         }
