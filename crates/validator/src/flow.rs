@@ -70,6 +70,14 @@ impl State {
         State { valid, as_entry, meant, harm: (self.harm | lost) & !(writes | COUNT) }
     }
 
+    /// Marks registers that the original program writes while the new one loses them. `meant`: those
+    /// into which it puts something on purpose.
+    fn leave(&mut self, set: Set, meant: Set) {
+        self.meant = self.meant & !set | meant;
+        self.harm &= !set;
+        self.lose(set);
+    }
+
     fn lose(&mut self, set: Set) {
         let count = if set & whole(RAX) != 0 { COUNT } else { 0 };
         self.harm |= (set | count) & self.meant;
@@ -286,25 +294,32 @@ impl Function<'_, '_, '_> {
             Op::Copy { at, from, to } => {
                 let lost = whole(from) & !state.right();
                 self.need(at, whole(from) & !lost, *state, summary, "the original program reads");
-                let mut gained = 0;
+                // A copy of a register that is lost as a whole is on purpose. The rest of one whose
+                // low byte is right may be leftovers, and means as much as it did.
+                let (mut gained, mut meant) = (0, 0);
                 for shift in [0, 16] {
-                    if lost & (1 << (from + shift)) == 0 {
-                        gained |= 1 << (to + shift);
+                    let (source, target) = (1 << (from + shift), 1 << (to + shift));
+                    if lost & source == 0 {
+                        gained |= target;
+                    } else if (lost & (1 << from)) | (state.harm & source) != 0 {
+                        meant |= target;
                     }
                 }
                 summary.writes |= whole(to);
                 state.gain(gained);
-                self.lost(at, whole(to) & !gained);
-                state.lose(whole(to) & !gained);
+                let gone = whole(to) & !gained;
+                self.lost(at, gone);
+                state.leave(gone, meant);
             }
             Op::Mix { at, needed, from, to } => {
                 let lost = Self::leftover(from, *state) | Self::leftover(to, *state);
                 self.need(at, needed & !lost, *state, summary, "the original program reads");
                 let gone = if lost == 0 { 0 } else { rest(to) | OF_ALL_BYTES };
+                let meant = if lost & state.harm == 0 { 0 } else { gone };
                 summary.writes |= whole(to) | ALL_FLAGS;
                 state.gain((whole(to) | ALL_FLAGS) & !gone);
                 self.lost(at, gone);
-                state.lose(gone);
+                state.leave(gone, meant);
             }
             Op::Forget(set) => state.forget(set),
             Op::Uncounted => {

@@ -218,6 +218,52 @@ fn a_target_that_was_stored_leads_to_the_cases() {
     }
 }
 
+/// A result that the new code overwrites before it is passed on. The rewritten program has MORE in
+/// place of the original's `mov $7,%r11d`.
+const PASSED_ON: &str = "
+    .globl f
+    .type f,@function
+f:  sub $8,%rsp
+    call before@PLT
+    MORE
+    PASS
+    call behind@PLT
+    add $8,%rsp
+    ret
+    .section .note.GNU-stack,\"\",@progbits
+";
+
+/// Unknown functions leave nothing on purpose in the registers of arguments, but a copy of their
+/// result is on purpose. So is a copy of a register that the caller set.
+#[test]
+fn an_overwritten_result_that_is_passed_on_is_noticed() {
+    let directory = tempfile::tempdir().expect("temporary directory");
+    let source = directory.path().join("passed.s");
+    let object = |more: &str, pass: &str| {
+        std::fs::write(&source, PASSED_ON.replace("MORE", more).replace("PASS", pass)).expect("source");
+        object(&source, &[]).expect("assembles")
+    };
+    const NOTHING: &str = "mov $7,%r11d";
+    const RESULT: &str = ".byte 0x40; mov $7,%eax";
+    for (more, pass, expected) in [
+        (NOTHING, "mov %rax,%rdi", None),
+        (RESULT, "mov %rax,%rdi", Some("the call may take rdi")),
+        (RESULT, "mov %eax,%edi", Some("the call may take rdi")),
+        (RESULT, "mov %rax,%rcx\nmov %rcx,%r8", Some("the call may take rcx, r8")),
+        (RESULT, "mov $3,%eax", None),
+        (".byte 0x40; mov $7,%edx", "mov %eax,%edi", None),
+    ] {
+        let original = object(NOTHING, pass);
+        let output = rewrite(&object(more, pass), &Options::default()).expect("rewritten");
+        let proof = validate(&original, &output.bytes, &output.traces);
+        let words = words(&proof);
+        match expected {
+            Some(expected) => assert!(words.contains(expected), "{more}, {pass}:\n{words}"),
+            None => assert!(proof.holds(), "{more}, {pass}:\n{words}"),
+        }
+    }
+}
+
 /// The trace is no proof: if it lies about r15, the proof fails.
 #[test]
 fn a_wrong_trace_proves_nothing() {
