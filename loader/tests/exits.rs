@@ -14,328 +14,26 @@
 //! most cases that wait for a clock, and the variants for other machines.
 
 mod common;
+mod exit_worlds;
 mod registers;
 
-use common::{assemble, function};
-use registers::canary::{BACK, Canary, HOST, MIDDLE, OWN, host_control};
+use common::function;
+use exit_worlds::*;
+use registers::canary::{BACK, Canary, MIDDLE, OWN, host_control};
 use registers::*;
 use sfi_loader::{
-    Budget, CallError, DomainSpec, HostError, Import, Limits, Machine, Manage, Mode, Protection, Restart, Trust,
-    TypedFn, World,
+    DomainRef, DomainSpec, Import, Lane, Limits, Machine, Manage, Mode, Protection, Restart, Trust, TypedFn, World,
 };
-use std::cell::Cell;
-use std::collections::{BTreeMap, HashMap};
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::{LazyLock, Mutex};
-use std::time::{Duration, Instant};
-
-/// The end of the watcher's call.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum End {
-    /// The middle returns after the domain behind it returned.
-    Returned,
-    /// The middle returns after its own call failed or went to the host.
-    Recovered,
-    /// The call fails.
-    Failed,
-    /// The call goes to a host function, which returns.
-    Host,
-    /// The watcher ends too, so its registers are not compared.
-    Over,
-}
-
-/// The limits under which the call is made.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Clock {
-    /// No limit.
-    None,
-    /// A time limit, which the call exceeds.
-    Limit,
-    /// A budget for each server, which one exceeds.
-    Budget,
-}
-
-/// A function of the watcher, the function of the middle (`m_`) or of the host (`h_`) that it
-/// calls, and the end of the call.
-struct Exit {
-    name: &'static str,
-    end: End,
-    clock: Clock,
-    /// The middle's function.
-    middle: &'static str,
-}
-
-const fn exit(name: &'static str, end: End, clock: Clock, middle: &'static str) -> Exit {
-    Exit { name, end, clock, middle }
-}
-
-/// The exits. `PASS` stands for the middle's canaries where a caller may find them, `DIE` for
-/// canaries everywhere.
-const EXITS: [Exit; 26] = [
-    exit("m_return", End::Returned, Clock::None, "PASS call leave\nret"),
-    exit("m_fault", End::Failed, Clock::None, "DIE ud2"),
-    exit("m_wild", End::Failed, Clock::None, "DIE xor %eax,%eax\nmovl $0,%gs:16(%eax)\nret"),
-    exit("m_overflow", End::Failed, Clock::None, "DIE 1: call 1b\nret"),
-    exit("m_inner_fault", End::Recovered, Clock::None, "PASS call ruin\nret"),
-    exit("m_dead", End::Recovered, Clock::None, "PASS call ruin\ncall leave\nret"),
-    exit("m_several", End::Failed, Clock::None, "call back_1\nret"),
-    exit("m_deep", End::Failed, Clock::None, "call deep_die\nret"),
-    exit("m_deep_return", End::Failed, Clock::None, "call deep_return\nret"),
-    exit("m_nested", End::Failed, Clock::None, "call h_nested\nret"),
-    exit("m_nested_deep", End::Failed, Clock::None, "call nested_1\nret"),
-    exit("m_host", End::Recovered, Clock::None, "PASS call h_plain\nret"),
-    exit("m_host_error", End::Recovered, Clock::None, "PASS call h_error\nret"),
-    exit("m_unbound", End::Recovered, Clock::None, "PASS call unbound\nret"),
-    exit("h_panic", End::Host, Clock::None, ""),
-    exit("h_enter", End::Host, Clock::None, ""),
-    exit("unbound", End::Failed, Clock::None, ""),
-    exit("m_host_exit", End::Failed, Clock::None, "DIE call h_exit\nret"),
-    exit("m_spin", End::Failed, Clock::Budget, "DIE 1: jmp 1b\nret"),
-    exit("m_inner_spin", End::Recovered, Clock::Budget, "PASS call spin\nret"),
-    exit("m_abandoned", End::Failed, Clock::Budget, "call back_spin\nret"),
-    exit("m_late", End::Failed, Clock::Limit, "DIE 1: jmp 1b\nret"),
-    exit("m_late_host", End::Failed, Clock::Limit, "call h_slow\nret"),
-    exit("m_late_inner", End::Recovered, Clock::Limit, "PASS call spin\nret"),
-    exit("m_late_abandoned", End::Failed, Clock::Limit, "call back_spin\nret"),
-    exit("m_over", End::Over, Clock::Limit, "call back_over\nret"),
-];
-
-/// Assembles the domain behind the middle. It is hostile and changes every register.
-fn back(width: Width) -> String {
-    let ruin = BACK.everywhere(width);
-    let all = [
-        ("leave", format!("{}{ruin}ret", dump(width))),
-        ("ruin", format!("{ruin}ud2")),
-        ("spin", format!("{ruin}1: jmp 1b\nret")),
-        ("back_1", format!("call die\n{ruin}ret")),
-        ("back_spin", format!("call slow_die\n{ruin}ret")),
-        ("back_over", format!("call slow_die\n{ruin}1: jmp 1b\nret")),
-        ("deep_die", format!("call m_again_die\n{ruin}ud2")),
-        ("again_die", format!("call die\n{ruin}ud2")),
-        ("deep_return", format!("call m_again_return\n{ruin}ret")),
-        ("again_return", format!("call die\n{ruin}ret")),
-        ("nested_1", format!("call h_nested\n{ruin}ret")),
-        ("b_panic", format!("{ruin}call h_panicking\nret")),
-    ];
-    let functions: String = all.iter().map(|(name, body)| function(name, body)).collect();
-    data() + &BACK.data() + &functions
-}
-
-/// The functions of the domain behind the middle that the middle calls.
-const BEHIND: [&str; 12] = [
-    "leave",
-    "ruin",
-    "spin",
-    "back_1",
-    "back_spin",
-    "back_over",
-    "deep_die",
-    "again_die",
-    "deep_return",
-    "again_return",
-    "nested_1",
-    "b_panic",
-];
-
-/// The groups of registers that a text may name.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Groups(u32);
-
-impl Groups {
-    const PRESERVED: u32 = 1;
-    const VECTORS: u32 = 2;
-    const ZMM: u32 = 4;
-    const X87: u32 = 8;
-    const MXCSR: u32 = 16;
-    const ALL: u32 = 31;
-
-    fn has(self, group: u32) -> bool {
-        self.0 & group != 0
-    }
-
-    /// Puts a canary where a caller may find it, so not into preserved registers.
-    fn pass(self, c: &Canary, width: Width) -> String {
-        let mut body = String::new();
-        if self.has(Self::X87) {
-            body += &c.x87_residue();
-        }
-        if self.has(Self::VECTORS | Self::ZMM) {
-            body += &c.vectors(width.min(Width::Ymm));
-        }
-        if self.has(Self::ZMM) {
-            body += &c.zmm(width);
-        }
-        body + &c.volatile()
-    }
-
-    /// Puts a canary everywhere.
-    fn die(self, c: &Canary, width: Width) -> String {
-        let mut body = String::new();
-        if self.has(Self::MXCSR) {
-            body += &c.mxcsr();
-        }
-        if self.has(Self::X87) {
-            body += &c.x87_pending();
-        }
-        if self.has(Self::PRESERVED) {
-            body += &c.preserved();
-        }
-        self.pass(c, width).replace(&c.x87_residue(), "") + &body
-    }
-}
-
-fn middle(groups: Groups, width: Width) -> String {
-    let (pass, die) = (groups.pass(&MIDDLE, width), groups.die(&MIDDLE, width));
-    let body = |text: &str| text.replace("PASS ", &pass).replace("DIE ", &die);
-    let mut text = data() + &MIDDLE.data();
-    for exit in EXITS.iter().filter(|e| !e.middle.is_empty()) {
-        text += &function(exit.name, &body(exit.middle));
-    }
-    for (name, code) in [
-        ("die", "DIE ud2"),
-        ("slow_die", "DIE 1: jmp 1b\nret"),
-        ("m_again_die", "call again_die\nret"),
-        ("m_again_return", "call again_return\nret"),
-        ("m_panic", "PASS call b_panic\nret"),
-    ] {
-        text += &function(name, &body(code));
-    }
-    text
-}
-
-/// Assembles the watcher. It names every register, plants its own canary, calls, and stores the
-/// registers that it finds.
-fn watcher(width: Width) -> String {
-    let mut text = data() + &OWN.data();
-    for exit in &EXITS {
-        text += &function(
-            &format!("w_{}", exit.name),
-            &format!("{}call {}\n{}ret", OWN.before_a_call(width), exit.name, dump(width)),
-        );
-    }
-    // A stack argument at an unmapped place. r15 comes back from the gate.
-    let call = format!(
-        "mov %r15,%gs:kept(%eip)\n{}mov $64,%r15d\ncall nine\nmov %gs:kept(%eip),%r15\n{}ret\n",
-        OWN.before_a_call(width),
-        dump(width)
-    );
-    text + &function("w_nine", &call) + ".bss\nkept: .quad 0\n"
-}
-
-/// Returns an object, assembled once.
-fn object(text: String) -> Vec<u8> {
-    static DONE: LazyLock<Mutex<HashMap<String, Vec<u8>>>> = LazyLock::new(Mutex::default);
-    if let Some(done) = DONE.lock().unwrap().get(&text) {
-        return done.clone();
-    }
-    let made = assemble(&text);
-    DONE.lock().unwrap().insert(text, made.clone());
-    made
-}
-
-/// One world's part of the product.
-#[derive(Clone, Copy, Debug)]
-struct Case {
-    machine: Machine,
-    width: Width,
-    outer: Trust,
-    inner: Trust,
-    groups: Groups,
-    mode: Mode,
-    clock: Clock,
-}
-
-/// The first limit of a call, and the budget. A call that does not reach its waiting place within
-/// it is made again with twice the limit, so a busy machine needs no longer one.
-const LIMIT: Duration = Duration::from_millis(2);
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Instant;
 
 fn world(case: &Case) -> World {
-    let Case { width, outer, inner, groups, mode, .. } = *case;
-    let to =
-        |domain: &str, name: &str, trust| Import::domain(domain, name).signature("() -> void").trust(trust).on_fault(3);
-    let host = |name: &str| Import::host(name).signature("() -> int").on_fault(3);
-    let mut front = DomainSpec::new("watcher").mode(mode).object("watcher.o", object(watcher(width)));
-    for exit in &EXITS {
-        front = match exit.end {
-            End::Host => front.import(exit.name, host(exit.name)),
-            _ if exit.name == "unbound" => front.import("unbound", to("middle", "die", outer)),
-            _ => front.import(exit.name, to("middle", exit.name, outer)),
-        };
-    }
-    let nine = format!("({}) -> void", ["int"; 9].join(", "));
-    front = front.import("nine", Import::domain("middle", "m_return").signature(nine).trust(outer).on_fault(3));
-    let mut centre = DomainSpec::new("middle").mode(mode).object("middle.o", object(middle(groups, width)));
-    for name in BEHIND {
-        centre = centre.import(name, to("back", name, inner));
-    }
-    centre = centre.import("unbound", to("back", "leave", inner));
-    for name in ["h_nested", "h_plain", "h_error", "h_exit", "h_slow"] {
-        centre = centre.import(name, host(name));
-    }
-    let mut last = DomainSpec::new("back").mode(mode).object("back.o", object(back(width)));
-    for name in ["die", "slow_die", "m_again_die", "m_again_return"] {
-        last = last.import(name, to("middle", name, Trust::MutualDistrust));
-    }
-    last = last.import("h_nested", host("h_nested")).import("h_panicking", host("h_panicking"));
-    if case.clock == Clock::Budget {
-        let budget = Budget { cpu: Some(LIMIT), ..Budget::default() };
-        (centre, last) = (centre.budget(budget), last.budget(budget));
-    }
-    let builder = World::builder().machine(case.machine).timed();
-    let mut world = builder
-        .domain(front)
-        .domain(centre)
-        .domain(last)
-        .host_fn("h_plain", move |_| {
-            HOST.plant_here(width);
-            Ok(0)
-        })
-        .host_fn("h_error", move |_| {
-            HOST.plant_here(width);
-            Err(HostError::new("an error"))
-        })
-        .host_fn("h_exit", move |_| {
-            HOST.plant_here(width);
-            Err(HostError::end_caller(0))
-        })
-        .host_fn("h_slow", move |_| {
-            std::thread::sleep(WAIT.get() + WAIT.get() / 16);
-            HOST.plant_here(width);
-            Ok(0)
-        })
-        .host_fn("h_nested", move |cx| {
-            let die: TypedFn<fn()> = cx.export("middle", "die").unwrap();
-            assert!(matches!(die.call(cx, ()), Err(CallError::Fault(_))));
-            HOST.plant_here(width);
-            Ok(0)
-        })
-        .host_fn("h_panicking", move |_| {
-            HOST.plant_here(width);
-            resume_unwind(Box::new("planned"))
-        })
-        .host_fn("h_panic", move |cx| {
-            let panic: TypedFn<fn()> = cx.export("middle", "m_panic").unwrap();
-            assert!(catch_unwind(AssertUnwindSafe(|| panic.call(cx, ()))).is_err());
-            HOST.plant_here(width);
-            Ok(0)
-        })
-        .host_fn("h_enter", move |cx| {
-            let enter: TypedFn<fn()> = cx.export("middle", "m_return").unwrap();
-            enter.call(cx, ()).unwrap();
-            HOST.plant_here(width);
-            Ok(0)
-        })
-        .build()
-        .unwrap();
+    let mut world = describe(case, false).build().unwrap();
     for client in ["watcher", "middle"] {
         world.disconnect(client, "unbound").unwrap();
     }
     world
-}
-
-thread_local! {
-    /// The limit of this thread's call.
-    static WAIT: Cell<Duration> = const { Cell::new(LIMIT) };
 }
 
 /// Makes the call, and returns the registers that the watcher found.
@@ -422,17 +120,37 @@ impl Allowed {
     }
 }
 
-/// Says whether a domain's text has a window offset.
-fn in_text(world: &World, domain: &str, offset: u64) -> bool {
-    let segments = world.domain(domain).unwrap().segments();
-    segments.iter().any(|s| s.protection == Protection::ReadExecute && (s.offset..s.end()).contains(&offset))
+/// A world that one thread enters, or a lane of another one.
+trait Domains {
+    fn named(&self, domain: &str) -> DomainRef<'_>;
 }
 
-fn check(seen: &Dump, world: &World, case: &Case, allowed: &Allowed, result: Option<u64>, what: &str) {
+impl Domains for World {
+    fn named(&self, domain: &str) -> DomainRef<'_> {
+        self.domain(domain).unwrap()
+    }
+}
+
+impl Domains for Lane<'_> {
+    fn named(&self, domain: &str) -> DomainRef<'_> {
+        self.domain(domain).unwrap()
+    }
+}
+
+/// Says whether a domain's text has a window offset.
+fn in_text(world: &impl Domains, domain: &str, offset: u64) -> bool {
+    world
+        .named(domain)
+        .segments()
+        .iter()
+        .any(|s| s.protection == Protection::ReadExecute && (s.offset..s.end()).contains(&offset))
+}
+
+fn check(seen: &Dump, world: &impl Domains, case: &Case, allowed: &Allowed, result: Option<u64>, what: &str) {
     let [results, vectors, zmm, x87] = &allowed.passing;
+    let base = world.named("watcher").secret_base();
     let one_of = |list: &[Canary], value: u64| list.iter().any(|c| c.word == value);
     let at = |register: &str| format!("{register}: {what}, {case:?}");
-    let base = world.domain("watcher").unwrap().secret_base();
     for r in GPRS {
         let value = seen.gpr(r);
         if r == "r15" {
@@ -471,8 +189,8 @@ fn check(seen: &Dump, world: &World, case: &Case, allowed: &Allowed, result: Opt
     assert!(list.iter().any(|c| c.control_word == image.control), "{:#x} in {}", image.control, at("x87 control"));
     if !x87.contains(&BACK) {
         assert_eq!((image.status & 0xb8ff, image.tag), (0, 0xffff), "{}", at("x87 status and tag"));
-        let own = world.domain("watcher").unwrap().symbol(OWN.symbol()).unwrap().0 as u32;
-        let last = x87.iter().map(|c| world.domain("middle").unwrap().symbol(c.symbol()).unwrap().0 as u32);
+        let own = world.named("watcher").symbol(OWN.symbol()).unwrap().0 as u32;
+        let last = x87.iter().map(|c| world.named("middle").symbol(c.symbol()).unwrap().0 as u32);
         assert!(
             image.operand == 0 || image.operand == own || last.into_iter().any(|l| l == image.operand),
             "{}",
@@ -502,7 +220,7 @@ fn check_flags(seen: &Dump, what: &str) {
 /// Checks the registers of the domain behind the middle when it is entered. In groups that the
 /// middle names it sees the middle's values if the middle trusts it. It also sees the watcher's
 /// values there if the watcher trusts the middle too.
-fn check_entry(seen: &Dump, world: &World, case: &Case) {
+fn check_entry(seen: &Dump, world: &impl Domains, case: &Case) {
     let trusted = |t: Trust| t != Trust::MutualDistrust;
     let vectors = case.groups.has(Groups::VECTORS | Groups::ZMM);
     let groups = [case.groups.has(Groups::PRESERVED), vectors, case.groups.has(Groups::ZMM)];
@@ -512,7 +230,7 @@ fn check_entry(seen: &Dump, world: &World, case: &Case) {
         [middle, own]
     });
     let passes = |list: &[Option<u64>], value: u64| value == 0 || list.contains(&Some(value));
-    let base = world.domain("back").unwrap().secret_base();
+    let base = world.named("back").secret_base();
     let volatile = [trusted(case.inner).then_some(MIDDLE.word)];
     for r in GPRS {
         let value = seen.gpr(r);
@@ -662,4 +380,56 @@ fn after_a_restart() {
         }
         assert!(world.domain("middle").unwrap().is_dead());
     }
+}
+
+/// In a lane every call goes through a door, which is open or closed. The domains cannot change
+/// their bindings, so the exits by undone and unbound ones are left
+/// out.
+#[test]
+fn in_a_lane() {
+    let mut failures: BTreeMap<&str, usize> = BTreeMap::new();
+    for case in &cases(Clock::None, false) {
+        let lanes = describe(case, true).lanes(2).unwrap();
+        let mut both = [lanes.enter().unwrap(), lanes.enter().unwrap()];
+        let known = |e: &&Exit| e.clock == Clock::None && !e.name.contains("undone") && !e.name.contains("unbound");
+        for exit in EXITS.iter().filter(known) {
+            // The other lane finds closed doors. The second call finds those open that did not end.
+            for (round, lane) in [0, 0, 1].into_iter().enumerate() {
+                let lane = &mut both[lane];
+                let call: TypedFn<fn()> = lane.named("watcher").export(&format!("w_{}", exit.name)).unwrap();
+                let before = host_control();
+                call.call(lane, ()).unwrap();
+                assert_eq!(host_control(), before, "the host's control state: {}, {case:?}", exit.name);
+                let [seen, back] = ["watcher", "back"].map(|domain| taken(lane, domain));
+                for domain in ["watcher", "middle", "back"] {
+                    if lane.named(domain).is_dead() {
+                        lane.restart(domain).unwrap();
+                    }
+                }
+                let result = match exit.end {
+                    End::Failed => Some(3),
+                    End::Host => Some(0),
+                    _ => None,
+                };
+                let allowed = Allowed::after(case, exit.end);
+                let what = format!("{}, round {round}, in a lane", exit.name);
+                let checked = || {
+                    check(&seen, lane, case, &allowed, result, &what);
+                    if exit.end == End::Returned {
+                        check_entry(&back, lane, case);
+                    }
+                };
+                if catch_unwind(AssertUnwindSafe(checked)).is_err() {
+                    *failures.entry(exit.name).or_default() += 1;
+                }
+            }
+        }
+    }
+    assert!(failures.is_empty(), "failed cases: {failures:?}");
+}
+
+/// Takes the registers that a domain of a lane stored.
+fn taken(lane: &mut Lane<'_>, domain: &str) -> Dump {
+    let area = lane.named(domain).symbol("area").unwrap();
+    Dump(lane.memory(domain).unwrap().read(area.0, SIZE).unwrap())
 }

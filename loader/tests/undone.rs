@@ -181,3 +181,58 @@ fn a_refused_restart_shows_no_register() {
         }
     }
 }
+
+/// A function of a library unlinks the library by a tail call, so that no return address leads into
+/// it. The binding that led to the function is undone, and the call returns by it.
+#[test]
+fn a_library_that_unlinks_itself_returns() {
+    let open = "mov %rdi,%rsi\nlea name(%rip),%rdi\nlea type(%rip),%rdx\ncall __sfi_register\nret";
+    let text = NAMES.to_owned() + &function("open", open);
+    let server = registering(spec("server", &text)).import("unlink", Import::host("unlink"));
+    let server = server.link_room(sfi_loader::LinkRoom::default());
+    // Preserved registers hold the client's values after the call.
+    let run = "mov $77,%ebx\nmov $78,%r12d\nmov $1,%edi\ncall work\ncmp $77,%rbx\njne 1f\ncmp $78,%r12\njne 1f\nret\n\
+               1:\nmov $-9,%rax\nret";
+    let busy = "mov $1,%ebx\nmov $2,%ebp\nmov $3,%r12d\nmov $4,%r13d\nmov $5,%r14d\njmp unlink";
+    for trust in [Trust::MutualDistrust, Trust::TrustedServer, Trust::TrustedBoth] {
+        for end in ["returns", "fails", "panics"] {
+            let library = sfi_loader::Library::new("own").object("own.o", assemble(&function("work", busy)));
+            let linked: std::sync::Arc<std::sync::Mutex<Option<sfi_loader::Linked>>> = std::sync::Arc::default();
+            let known = std::sync::Arc::clone(&linked);
+            let unlink = move |cx: &mut sfi_loader::HostCall<'_>| {
+                cx.unlink(known.lock().unwrap().unwrap()).unwrap();
+                match end {
+                    "returns" => Ok(5),
+                    "fails" => Err(sfi_loader::HostError::end_caller(0)),
+                    _ => std::panic::resume_unwind(Box::new("planned")),
+                }
+            };
+            let client = spec("client", &function("run", run));
+            let client = client.import("work", Import::entry("server.work").trust(trust).on_fault(-1));
+            let world = World::builder().domain(client).domain(server.clone()).permit("client", "server.work");
+            let mut world = world.host_fn("unlink", unlink).build().unwrap();
+            let own = world.link("server", &library).unwrap();
+            *linked.lock().unwrap() = Some(own);
+            let pointer = own.symbol(&mut world, "work").unwrap();
+            assert_eq!(unary(&world, "server", "open").call(&mut world, (pointer.0,)), Ok(0));
+            let run = unary(&world, "client", "run");
+            if end == "panics" {
+                let call = std::panic::AssertUnwindSafe(|| run.call(&mut world, (0,)));
+                assert!(std::panic::catch_unwind(call).is_err());
+                world.restart("client").unwrap();
+                world.restart("server").unwrap();
+            } else {
+                // A trusted server may leave its own values in preserved registers when it returns.
+                let result = run.call(&mut world, (0,)).map(|value| value as i64);
+                let expected = match (end, trust) {
+                    ("fails", _) => -1,
+                    (_, Trust::MutualDistrust) => 5,
+                    _ => -9,
+                };
+                assert_eq!(result, Ok(expected), "{trust}, {end}");
+            }
+            let run = unary(&world, "client", "run");
+            assert_eq!(run.call(&mut world, (0,)), Ok(-1_i64 as u64), "{trust}, {end}: the entry point is gone");
+        }
+    }
+}

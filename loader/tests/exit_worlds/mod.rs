@@ -1,0 +1,342 @@
+//! The domains and exits of the tests of exits: a watcher, a middle, and a domain behind it.
+
+use crate::common::{assemble, function};
+use crate::registers::canary::{BACK, Canary, HOST, MIDDLE, OWN};
+use crate::registers::*;
+use sfi_loader::{
+    Budget, Builder, CallError, DomainSpec, HostCall, HostError, Import, Machine, Manage, Mode, Trust, TypedFn, World,
+};
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::{LazyLock, Mutex};
+use std::time::Duration;
+
+/// The end of the watcher's call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum End {
+    /// The middle returns after the domain behind it returned.
+    Returned,
+    /// The middle returns after its own call failed or went to the host.
+    Recovered,
+    /// The call fails.
+    Failed,
+    /// The call goes to a host function, which returns.
+    Host,
+    /// The watcher ends too, so its registers are not compared.
+    Over,
+}
+
+/// The limits under which the call is made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Clock {
+    /// No limit.
+    None,
+    /// A time limit, which the call exceeds.
+    Limit,
+    /// A budget for each server, which one exceeds.
+    Budget,
+}
+
+/// A function of the watcher, the function of the middle (`m_`) or of the host (`h_`) that it
+/// calls, and the end of the call.
+pub struct Exit {
+    pub name: &'static str,
+    pub end: End,
+    pub clock: Clock,
+    /// The middle's function.
+    pub middle: &'static str,
+}
+
+pub const fn exit(name: &'static str, end: End, clock: Clock, middle: &'static str) -> Exit {
+    Exit { name, end, clock, middle }
+}
+
+/// The exits. `PASS` stands for the middle's canaries where a caller may find them, `DIE` for
+/// canaries everywhere.
+pub const EXITS: [Exit; 28] = [
+    exit("m_return", End::Returned, Clock::None, "PASS call leave\nret"),
+    exit("m_fault", End::Failed, Clock::None, "DIE ud2"),
+    exit("m_wild", End::Failed, Clock::None, "DIE xor %eax,%eax\nmovl $0,%gs:16(%eax)\nret"),
+    exit("m_overflow", End::Failed, Clock::None, "DIE 1: call 1b\nret"),
+    exit("m_inner_fault", End::Recovered, Clock::None, "PASS call ruin\nret"),
+    exit("m_dead", End::Recovered, Clock::None, "PASS call ruin\ncall leave\nret"),
+    exit("m_several", End::Failed, Clock::None, "call back_1\nret"),
+    exit("m_deep", End::Failed, Clock::None, "call deep_die\nret"),
+    exit("m_deep_return", End::Failed, Clock::None, "call deep_return\nret"),
+    exit("m_nested", End::Failed, Clock::None, "call h_nested\nret"),
+    exit("m_nested_deep", End::Failed, Clock::None, "call nested_1\nret"),
+    exit("m_host", End::Recovered, Clock::None, "PASS call h_plain\nret"),
+    exit("m_host_error", End::Recovered, Clock::None, "PASS call h_error\nret"),
+    exit("m_undone", End::Recovered, Clock::None, "PASS call h_undo\nret"),
+    exit("m_undone_fault", End::Failed, Clock::None, "call h_undo_fault\nDIE ud2"),
+    exit("m_unbound", End::Recovered, Clock::None, "PASS call unbound\nret"),
+    exit("h_panic", End::Host, Clock::None, ""),
+    exit("h_enter", End::Host, Clock::None, ""),
+    exit("unbound", End::Failed, Clock::None, ""),
+    exit("m_host_exit", End::Failed, Clock::None, "DIE call h_exit\nret"),
+    exit("m_spin", End::Failed, Clock::Budget, "DIE 1: jmp 1b\nret"),
+    exit("m_inner_spin", End::Recovered, Clock::Budget, "PASS call spin\nret"),
+    exit("m_abandoned", End::Failed, Clock::Budget, "call back_spin\nret"),
+    exit("m_late", End::Failed, Clock::Limit, "DIE 1: jmp 1b\nret"),
+    exit("m_late_host", End::Failed, Clock::Limit, "call h_slow\nret"),
+    exit("m_late_inner", End::Recovered, Clock::Limit, "PASS call spin\nret"),
+    exit("m_late_abandoned", End::Failed, Clock::Limit, "call back_spin\nret"),
+    exit("m_over", End::Over, Clock::Limit, "call back_over\nret"),
+];
+
+/// Assembles the domain behind the middle. It is hostile and changes every register.
+pub fn back(width: Width) -> String {
+    let ruin = BACK.everywhere(width);
+    let all = [
+        ("leave", format!("{}{ruin}ret", dump(width))),
+        ("ruin", format!("{ruin}ud2")),
+        ("spin", format!("{ruin}1: jmp 1b\nret")),
+        ("back_1", format!("call die\n{ruin}ret")),
+        ("back_spin", format!("call slow_die\n{ruin}ret")),
+        ("back_over", format!("call slow_die\n{ruin}1: jmp 1b\nret")),
+        ("deep_die", format!("call m_again_die\n{ruin}ud2")),
+        ("again_die", format!("call die\n{ruin}ud2")),
+        ("deep_return", format!("call m_again_return\n{ruin}ret")),
+        ("again_return", format!("call die\n{ruin}ret")),
+        ("nested_1", format!("call h_nested\n{ruin}ret")),
+        ("b_panic", format!("{ruin}call h_panicking\nret")),
+    ];
+    let functions: String = all.iter().map(|(name, body)| function(name, body)).collect();
+    data() + &BACK.data() + &functions
+}
+
+/// The functions of the domain behind the middle that the middle calls.
+pub const BEHIND: [&str; 12] = [
+    "leave",
+    "ruin",
+    "spin",
+    "back_1",
+    "back_spin",
+    "back_over",
+    "deep_die",
+    "again_die",
+    "deep_return",
+    "again_return",
+    "nested_1",
+    "b_panic",
+];
+
+/// The groups of registers that a text may name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Groups(pub u32);
+
+impl Groups {
+    pub const PRESERVED: u32 = 1;
+    pub const VECTORS: u32 = 2;
+    pub const ZMM: u32 = 4;
+    pub const X87: u32 = 8;
+    pub const MXCSR: u32 = 16;
+    pub const ALL: u32 = 31;
+
+    pub fn has(self, group: u32) -> bool {
+        self.0 & group != 0
+    }
+
+    /// Puts a canary where a caller may find it, so not into preserved registers.
+    pub fn pass(self, c: &Canary, width: Width) -> String {
+        let mut body = String::new();
+        if self.has(Self::X87) {
+            body += &c.x87_residue();
+        }
+        if self.has(Self::VECTORS | Self::ZMM) {
+            body += &c.vectors(width.min(Width::Ymm));
+        }
+        if self.has(Self::ZMM) {
+            body += &c.zmm(width);
+        }
+        body + &c.volatile()
+    }
+
+    /// Puts a canary everywhere.
+    pub fn die(self, c: &Canary, width: Width) -> String {
+        let mut body = String::new();
+        if self.has(Self::MXCSR) {
+            body += &c.mxcsr();
+        }
+        if self.has(Self::X87) {
+            body += &c.x87_pending();
+        }
+        if self.has(Self::PRESERVED) {
+            body += &c.preserved();
+        }
+        self.pass(c, width).replace(&c.x87_residue(), "") + &body
+    }
+}
+
+pub fn middle(groups: Groups, width: Width) -> String {
+    let (pass, die) = (groups.pass(&MIDDLE, width), groups.die(&MIDDLE, width));
+    let body = |text: &str| text.replace("PASS ", &pass).replace("DIE ", &die);
+    let mut text = data() + &MIDDLE.data();
+    for exit in EXITS.iter().filter(|e| !e.middle.is_empty()) {
+        text += &function(exit.name, &body(exit.middle));
+    }
+    for (name, code) in [
+        ("die", "DIE ud2"),
+        ("slow_die", "DIE 1: jmp 1b\nret"),
+        ("m_again_die", "call again_die\nret"),
+        ("m_again_return", "call again_return\nret"),
+        ("m_panic", "PASS call b_panic\nret"),
+    ] {
+        text += &function(name, &body(code));
+    }
+    text
+}
+
+/// Assembles the watcher. It names every register, plants its own canary, calls, and stores the
+/// registers that it finds.
+pub fn watcher(width: Width) -> String {
+    let mut text = data() + &OWN.data();
+    for exit in &EXITS {
+        text += &function(
+            &format!("w_{}", exit.name),
+            &format!("{}call {}\n{}ret", OWN.before_a_call(width), exit.name, dump(width)),
+        );
+    }
+    // A stack argument at an unmapped place. r15 comes back from the gate.
+    let call = format!(
+        "mov %r15,%gs:kept(%eip)\n{}mov $64,%r15d\ncall nine\nmov %gs:kept(%eip),%r15\n{}ret\n",
+        OWN.before_a_call(width),
+        dump(width)
+    );
+    text + &function("w_nine", &call) + ".bss\nkept: .quad 0\n"
+}
+
+/// Returns an object, assembled once.
+pub fn object(text: String) -> Vec<u8> {
+    static DONE: LazyLock<Mutex<HashMap<String, Vec<u8>>>> = LazyLock::new(Mutex::default);
+    if let Some(done) = DONE.lock().unwrap().get(&text) {
+        return done.clone();
+    }
+    let made = assemble(&text);
+    DONE.lock().unwrap().insert(text, made.clone());
+    made
+}
+
+/// One world's part of the product.
+#[derive(Clone, Copy, Debug)]
+pub struct Case {
+    pub machine: Machine,
+    pub width: Width,
+    pub outer: Trust,
+    pub inner: Trust,
+    pub groups: Groups,
+    pub mode: Mode,
+    pub clock: Clock,
+}
+
+/// The first limit of a call, and the budget. A call that does not reach its waiting place within
+/// it is made again with twice the limit, so a busy machine needs no longer one.
+pub const LIMIT: Duration = Duration::from_millis(2);
+
+/// Offers a function of the host to a world that one thread enters, or to one with lanes.
+pub fn offer(
+    builder: Builder,
+    lanes: bool,
+    name: &str,
+    function: impl Fn(&mut HostCall<'_>) -> Result<u64, HostError> + Send + Sync + 'static,
+) -> Builder {
+    if lanes { builder.shared_fn(name, function) } else { builder.host_fn(name, function) }
+}
+
+/// Describes the three domains, the watcher first.
+pub fn describe(case: &Case, lanes: bool) -> Builder {
+    let Case { width, outer, inner, groups, mode, .. } = *case;
+    let to =
+        |domain: &str, name: &str, trust| Import::domain(domain, name).signature("() -> void").trust(trust).on_fault(3);
+    // In lanes no binding is undone. One that leads nowhere from the start may pass floats later.
+    let unbound = |domain: &str, name: &str, trust| match lanes {
+        true => Import::host("h_plain").signature("() -> int"),
+        false => to(domain, name, trust),
+    };
+    let host = |name: &str| Import::host(name).signature("() -> int").on_fault(3);
+    let mut front = DomainSpec::new("watcher").mode(mode).object("watcher.o", object(watcher(width)));
+    for exit in &EXITS {
+        front = match exit.end {
+            End::Host => front.import(exit.name, host(exit.name)),
+            _ if exit.name == "unbound" => front.import("unbound", unbound("middle", "die", outer)),
+            _ => front.import(exit.name, to("middle", exit.name, outer)),
+        };
+    }
+    let nine = format!("({}) -> void", ["int"; 9].join(", "));
+    front = front.import("nine", Import::domain("middle", "m_return").signature(nine).trust(outer).on_fault(3));
+    let mut centre = DomainSpec::new("middle").mode(mode).object("middle.o", object(middle(groups, width)));
+    for name in BEHIND {
+        centre = centre.import(name, to("back", name, inner));
+    }
+    centre = centre.import("unbound", unbound("back", "leave", inner));
+    for name in ["h_nested", "h_plain", "h_error", "h_exit", "h_slow", "h_undo", "h_undo_fault"] {
+        centre = centre.import(name, host(name));
+    }
+    let mut last = DomainSpec::new("back").mode(mode).object("back.o", object(back(width)));
+    for name in ["die", "slow_die", "m_again_die", "m_again_return"] {
+        last = last.import(name, to("middle", name, Trust::MutualDistrust));
+    }
+    last = last.import("h_nested", host("h_nested")).import("h_panicking", host("h_panicking"));
+    if case.clock == Clock::Budget {
+        let budget = Budget { cpu: Some(LIMIT), ..Budget::default() };
+        (centre, last) = (centre.budget(budget), last.budget(budget));
+    }
+    let builder = World::builder().machine(case.machine).timed();
+    let mut builder = builder.domain(front).domain(centre).domain(last);
+    builder = offer(builder, lanes, "h_plain", move |_| {
+        HOST.plant_here(width);
+        Ok(0)
+    });
+    builder = offer(builder, lanes, "h_error", move |_| {
+        HOST.plant_here(width);
+        Err(HostError::new("an error"))
+    });
+    builder = offer(builder, lanes, "h_exit", move |_| {
+        HOST.plant_here(width);
+        Err(HostError::end_caller(0))
+    });
+    builder = offer(builder, lanes, "h_undo", move |cx| {
+        cx.disconnect("watcher", "m_undone").unwrap();
+        HOST.plant_here(width);
+        Ok(0)
+    });
+    builder = offer(builder, lanes, "h_undo_fault", move |cx| {
+        cx.disconnect("watcher", "m_undone_fault").unwrap();
+        HOST.plant_here(width);
+        Ok(0)
+    });
+    builder = offer(builder, lanes, "h_slow", move |_| {
+        std::thread::sleep(WAIT.get() + WAIT.get() / 16);
+        HOST.plant_here(width);
+        Ok(0)
+    });
+    builder = offer(builder, lanes, "h_nested", move |cx| {
+        let die: TypedFn<fn()> = cx.export("middle", "die").unwrap();
+        assert!(matches!(die.call(cx, ()), Err(CallError::Fault(_))));
+        HOST.plant_here(width);
+        Ok(0)
+    });
+    builder = offer(builder, lanes, "h_panicking", move |_| {
+        HOST.plant_here(width);
+        resume_unwind(Box::new("planned"))
+    });
+    builder = offer(builder, lanes, "h_panic", move |cx| {
+        let panic: TypedFn<fn()> = cx.export("middle", "m_panic").unwrap();
+        assert!(catch_unwind(AssertUnwindSafe(|| panic.call(cx, ()))).is_err());
+        HOST.plant_here(width);
+        Ok(0)
+    });
+    builder = offer(builder, lanes, "h_enter", move |cx| {
+        let enter: TypedFn<fn()> = cx.export("middle", "m_return").unwrap();
+        enter.call(cx, ()).unwrap();
+        HOST.plant_here(width);
+        Ok(0)
+    });
+    builder
+}
+
+thread_local! {
+    /// The limit of this thread's call.
+    pub static WAIT: Cell<Duration> = const { Cell::new(LIMIT) };
+}
