@@ -5,7 +5,7 @@ mod common;
 use common::{CALL_RAX, assemble, function, kind};
 use sfi_loader::{
     BuildError, CallError, DomainSpec, Entry, FaultKind, Import, Library, LibraryError, LinkError, LinkRoom, Linked,
-    Manage, Mode, Pool, Restart, Template, TypedFn, World,
+    Manage, Mode, Pool, Restart, Template, Trust, TypedFn, World,
 };
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -379,4 +379,65 @@ fn text_is_sealed_and_lies_anywhere() {
     places.sort_unstable();
     places.dedup();
     assert!(places.len() > 12, "{places:x?}");
+}
+
+/// A library is the first text of its domain that names x87. Another domain's text named it before,
+/// so its values are in the registers when a third domain, which does not, calls the library.
+#[test]
+fn a_library_with_x87_sees_no_registers_of_others() {
+    let data = ".data\n.globl area\narea: .zero 108\nodd: .word 0x27f\n";
+    let look = "fnsave %gs:area(%eip)\nfldcw odd(%rip)\nfld1\nmov $1,%eax\nret";
+    let text = function("through", &format!("mov hook(%rip),%rax\n{CALL_RAX}ret"));
+    let server = spec(&(text + ".bss\n.globl hook\nhook: .quad 0\n"));
+    let middle = DomainSpec::new("middle").object("m.o", assemble(&function("pass", "call look\nret")));
+    let front = "fldpi\nfldpi\nfstp %st\nfstp %st\ncall pass\nfnstcw %gs:word(%eip)\nmovzwl word(%rip),%eax\n\
+                 fninit\nret";
+    let front = function("run", front) + ".bss\nword: .quad 0\n";
+    let front = DomainSpec::new("front").object("f.o", assemble(&front));
+    for trust in [Trust::MutualDistrust, Trust::TrustedServer, Trust::TrustedBoth] {
+        // The front trusts the middle, which does not name x87, and nobody trusts the server.
+        let to_middle = Import::domain("middle", "pass").signature("() -> int").trust(Trust::TrustedBoth);
+        let to_server = Import::domain("a", "through").signature("() -> int").trust(trust);
+        let world = World::builder()
+            .domain(front.clone().import("pass", to_middle))
+            .domain(middle.clone().import("look", to_server))
+            .domain(server.clone());
+        let mut world = world.build().unwrap();
+        let library = named("look", &(function("look", look) + data));
+        let linked = world.link("a", &library).unwrap();
+        let pointer = linked.symbol(&mut world, "look").unwrap().0;
+        let hook = world.domain("a").unwrap().symbol("hook").unwrap().0;
+        world.memory("a").unwrap().write(hook, &pointer.to_le_bytes()).unwrap();
+        let run: Run = world.domain("front").unwrap().export("run").unwrap();
+        assert_eq!(run.call(&mut world, (0,)), Ok(0x37f), "{trust}");
+        let area = linked.symbol(&mut world, "area").unwrap();
+        let seen = world.memory("a").unwrap().read(area.0, 108).unwrap();
+        assert!(seen[28..].iter().all(|byte| *byte == 0), "{trust}: {:x?}", &seen[28..]);
+        assert_eq!(seen[..2], [0x7f, 3], "{trust}");
+    }
+}
+
+/// A library in an instance names registers that the instance's domain does not name. The bindings
+/// that both share clear them all the same.
+#[test]
+fn a_library_of_an_instance_sees_no_registers_of_others() {
+    let through = function("through", &format!("mov hook(%rip),%rax\n{CALL_RAX}ret"));
+    let text = through + &function("keep", "jmp work") + ".bss\n.globl hook\nhook: .quad 0\n";
+    let secret = "mov $0x5ec3e7,%eax\nmovq %rax,%xmm5\nmovq %rax,%mm3\nret";
+    let server = DomainSpec::new("server").object("s.o", assemble(&function("work", secret)));
+    let look = "call work\nmovups %xmm5,%gs:area(%eip)\nmovq %mm3,%gs:area+16(%eip)\nemms\nret";
+    let library = named("look", &(function("look", look) + ".bss\n.globl area\narea: .zero 32\n"));
+    for trust in [Trust::MutualDistrust, Trust::TrustedServer] {
+        let work = Import::domain("server", "work").signature("() -> int").trust(trust);
+        let world = World::builder().domain(spec(&text).import("work", work)).domain(server.clone());
+        let mut world = world.build().unwrap();
+        let instance = world.instantiate("a").unwrap();
+        let linked = world.link_instance(instance, &library).unwrap();
+        let look: Run = linked.export(&mut world, "look").unwrap();
+        assert_eq!(look.call(&mut world, (0,)), Ok(0x5ec3e7), "{trust}");
+        let area = linked.symbol(&mut world, "area").unwrap();
+        let name = world.instance(instance).unwrap().name().to_owned();
+        let seen = world.memory(&name).unwrap().read(area.0, 32).unwrap();
+        assert!(seen.iter().all(|byte| *byte == 0), "{trust}: {seen:x?}");
+    }
 }

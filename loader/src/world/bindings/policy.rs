@@ -99,12 +99,11 @@ pub(crate) struct Side {
 }
 
 impl Side {
-    /// Returns all that the crossings of this side depend on, if the world resets x87 state anyway
-    /// (`x87`) or not.
-    pub(crate) fn facts(&self, x87: bool) -> [bool; 6] {
+    /// Returns all that the crossings of this side depend on.
+    pub(crate) fn facts(&self) -> [bool; 6] {
         let Self { usage, .. } = self;
         let written = usage.gprs_written & GATE_PRESERVED != 0;
-        [names_preserved(*usage), written, self.has_vectors(), names_zmm(*usage), x87 || usage.x87, usage.mxcsr]
+        [names_preserved(*usage), written, self.has_vectors(), names_zmm(*usage), usage.x87, usage.mxcsr]
     }
 
     /// Says whether it names vector registers, or hands them on.

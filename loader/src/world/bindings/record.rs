@@ -114,13 +114,13 @@ impl Common<'_> {
     /// Returns the record's binding. A function that its domain does not have becomes nobody.
     pub(crate) fn binding(&self, record: &Record) -> Binding {
         let mut binding = Binding { on_fault: record.on_fault, ..self.nowhere() };
-        let from = &self.domains[record.client];
+        let from = self.client(record.client);
         match &record.to {
             To::Nobody => {}
-            To::Host(host) => self.to_host(&mut binding, *host, &from.side(), record.signature.as_ref()),
+            To::Host(host) => self.to_host(&mut binding, *host, &from, record.signature.as_ref()),
             _ if record.passes_functions() => {
                 let way = (self.lends, std::ptr::null_mut());
-                self.to_shim(&mut binding, way, &from.side(), record.signature.as_ref());
+                self.to_shim(&mut binding, way, &from, record.signature.as_ref());
             }
             To::Function { domain, .. } | To::Code { domain, .. } => {
                 let callee = &self.domains[*domain];
@@ -147,8 +147,16 @@ impl Common<'_> {
 
     /// Decides which state calls of the record save, clear and restore.
     fn crossing(&self, record: &Record, callee: &Domain) -> Crossing {
-        let from = self.domains[record.client].side();
+        let from = self.client(record.client);
         Crossing::new(record.trust, &from, &callee.side(), record.signature.as_ref())
+    }
+
+    /// Returns the facts about a client and its instances, which share its bindings. An instance
+    /// may have libraries that use more state than the text of the others.
+    fn client(&self, client: DomainId) -> Side {
+        let side = self.domains[client].side();
+        let all = self.domains.iter().filter(|domain| domain.origin == client);
+        Side { usage: all.fold(side.usage, |usage, domain| usage.union(domain.usage)), ..side }
     }
 
     /// Describes the record for people.

@@ -182,7 +182,7 @@ impl Inner {
         let domain = &mut self.domains[index];
         let (was, all) = (domain.side(), domain.usage.union(usage));
         let is = Side { usage: all, ..was };
-        if is.facts(self.gates.any_x87) == was.facts(self.gates.any_x87) {
+        if is.facts() == was.facts() {
             domain.usage = all;
             return Ok(());
         }
