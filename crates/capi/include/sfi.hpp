@@ -23,315 +23,12 @@
 #ifndef SFI_HPP
 #define SFI_HPP
 
-#include "sfi.h"
+#include "sfi_abi.hpp"
+#include "sfi_config.hpp"
 
-#include <exception>
-#include <functional>
-#include <memory>
-#include <string>
-#include <tuple>
-#include <type_traits>
-#include <utility>
-#include <vector>
+#include <chrono>
 
 namespace sfi {
-
-/* A failure: its status and its parts, as sfi_error_... describe them. */
-class error : public std::exception {
-public:
-    error(sfi_status status, sfi_error *parts) : status_(status), parts_(parts, sfi_error_free) {}
-    const char *what() const noexcept override { return text(sfi_error_message, "an error of sfi"); }
-    sfi_status status() const noexcept { return status_; }
-    /* Empty strings and 0 if the error has no such part. */
-    const char *domain() const noexcept { return text(sfi_error_domain, ""); }
-    const char *function() const noexcept { return text(sfi_error_function, ""); }
-    const char *file() const noexcept { return text(sfi_error_file, ""); }
-    uint64_t line() const noexcept { return parts_ ? sfi_error_line(parts_.get()) : 0; }
-    int address_class() const noexcept { return parts_ ? sfi_error_address_class(parts_.get()) : SFI_ADDRESS_NONE; }
-    const char *backtrace() const noexcept { return text(sfi_error_backtrace, ""); }
-
-private:
-    const char *text(const char *(*part)(const sfi_error *), const char *otherwise) const noexcept
-    {
-        const char *found = parts_ ? part(parts_.get()) : nullptr;
-        return found ? found : otherwise;
-    }
-    sfi_status status_;
-    std::shared_ptr<sfi_error> parts_;
-};
-
-/* A pointer in a domain's terms. The host cannot follow it. */
-struct ptr {
-    uint64_t value = 0;
-    explicit operator bool() const noexcept { return value != 0; }
-    friend bool operator==(ptr a, ptr b) noexcept { return a.value == b.value; }
-    friend bool operator!=(ptr a, ptr b) noexcept { return a.value != b.value; }
-    friend ptr operator+(ptr a, uint64_t bytes) noexcept { return ptr{a.value + bytes}; }
-};
-
-class host_call;
-
-namespace detail {
-
-/* Calls a function of sfi.h with a place for its error, and throws that. */
-template <class Function, class... Arguments>
-void checked(Function function, Arguments... arguments)
-{
-    sfi_error *parts = nullptr;
-    sfi_status status = function(arguments..., &parts);
-    if (status != SFI_OK) throw error(status, parts);
-}
-
-/* The passing of a type: its name in signatures, and its way to and from a value. */
-template <class T, class = void>
-struct passing {
-    static_assert(!std::is_same<T, T>::value, "functions of domains take and return integers, floats and sfi::ptr");
-};
-template <class T>
-struct passing<T, std::enable_if_t<std::is_integral<T>::value || std::is_enum<T>::value>> {
-    static constexpr const char *name = "int";
-    static constexpr bool floats = false;
-    /* Sign or zero extends, as the type says. */
-    static sfi_value to(T value) { return sfi_u(static_cast<uint64_t>(value)); }
-    static T from(sfi_value value) { return static_cast<T>(value.u); }
-};
-template <>
-struct passing<bool> {
-    static constexpr const char *name = "int";
-    static constexpr bool floats = false;
-    static sfi_value to(bool value) { return sfi_u(value); }
-    /* A bool is the low byte (psABI 3.2.3), and hostile code may leave any bits there. */
-    static bool from(sfi_value value) { return (value.u & 0xff) != 0; }
-};
-template <>
-struct passing<ptr> {
-    static constexpr const char *name = "ptr";
-    static constexpr bool floats = false;
-    static sfi_value to(ptr value) { return sfi_u(value.value); }
-    static ptr from(sfi_value value) { return ptr{value.u}; }
-};
-template <>
-struct passing<double> {
-    static constexpr const char *name = "float";
-    static constexpr bool floats = true;
-    static sfi_value to(double value) { return sfi_f64(value); }
-    static double from(sfi_value value) { return value.f; }
-    static double argument(sfi_host_call *call, size_t index) { return sfi_host_f64(call, index); }
-};
-template <>
-struct passing<float> {
-    static constexpr const char *name = "float";
-    static constexpr bool floats = true;
-    static sfi_value to(float value) { return sfi_f32(value); }
-    static float from(sfi_value value) { return sfi_as_f32(value); }
-    static float argument(sfi_host_call *call, size_t index) { return sfi_host_f32(call, index); }
-};
-template <>
-struct passing<void> {
-    static constexpr const char *name = "void";
-    static void from(sfi_value) {}
-};
-
-template <class Function>
-struct signature;
-template <class Result, class... Parameters>
-struct signature<Result(Parameters...)> {
-    static std::string text()
-    {
-        std::string all;
-        for (const char *name : std::vector<const char *>{passing<Parameters>::name...})
-            all += (all.empty() ? "" : ", ") + std::string(name);
-        return "(" + all + ") -> " + passing<Result>::name;
-    }
-    /* The argument at `index` among the integers or among the floats before it. */
-    template <class T>
-    static T argument(sfi_host_call *call, size_t &ints, size_t &floats)
-    {
-        if constexpr (passing<T>::floats) return passing<T>::argument(call, floats++);
-        else return passing<T>::from(sfi_u(sfi_host_argument(call, ints++)));
-    }
-    /* Calls a function of the host with the arguments of a call. */
-    template <class Callable>
-    static sfi_value serve(Callable &callable, sfi_host_call *call, host_call &context)
-    {
-        size_t ints = 0, floats = 0;
-        (void)ints, (void)floats;
-        /* Braces evaluate from left to right. */
-        std::tuple<Parameters...> all{argument<Parameters>(call, ints, floats)...};
-        auto run = [&](Parameters... parameters) -> Result {
-            if constexpr (std::is_invocable<Callable &, host_call &, Parameters...>::value)
-                return callable(context, parameters...);
-            else
-                return callable(parameters...);
-        };
-        if constexpr (std::is_void<Result>::value) {
-            std::apply(run, all);
-            return sfi_u(0);
-        } else {
-            return passing<Result>::to(std::apply(run, all));
-        }
-    }
-};
-
-/* Functions of the host, which live as long as the worlds that may call them. */
-using served = std::function<sfi_value(sfi_host_call *)>;
-
-inline sfi_status serve(void *user, sfi_host_call *call, sfi_value *result) noexcept
-{
-    try {
-        *result = (*static_cast<served *>(user))(call);
-        return SFI_OK;
-    } catch (...) {
-        return SFI_HOST;
-    }
-}
-
-struct offers {
-    std::unique_ptr<sfi_config, void (*)(sfi_config *)> config{sfi_config_new(), sfi_config_free};
-    std::vector<std::unique_ptr<served>> functions;
-    std::vector<std::unique_ptr<std::function<bool(const char *, const char *, bool)>>> permissions;
-};
-
-struct opened {
-    explicit opened(std::shared_ptr<offers> offers) : keeps(std::move(offers)) {}
-    opened(const opened &) = delete;
-    opened &operator=(const opened &) = delete;
-    ~opened() { sfi_world_close(world, nullptr); }
-    std::shared_ptr<offers> keeps;
-    sfi_world *world = nullptr;
-    std::vector<std::unique_ptr<served>> lent;
-};
-
-} // namespace detail
-
-/* A call of a function of the host, while the function runs. */
-class host_call {
-public:
-    explicit host_call(sfi_host_call *call) : call_(call) {}
-    /* The name of the calling domain. */
-    const char *caller() const { return sfi_host_caller(call_); }
-    /* Copy the caller's memory, which is checked. */
-    void read(ptr from, void *to, size_t size) const { detail::checked(sfi_host_read, call_, from.value, to, size); }
-    void write(ptr to, const void *from, size_t size) const { detail::checked(sfi_host_write, call_, to.value, from, size); }
-    template <class T>
-    T read(ptr from) const
-    {
-        static_assert(std::is_trivially_copyable<T>::value, "a type of plain bytes");
-        T value;
-        read(from, &value, sizeof value);
-        return value;
-    }
-    /* The domain chooses the size, so the host says how much it takes: SFI_BOUNDS beyond it. */
-    std::string string(ptr from, uint64_t size, size_t most = 1 << 20) const
-    {
-        if (size > most) throw error(SFI_BOUNDS, nullptr);
-        std::string text(static_cast<size_t>(size), '\0');
-        read(from, &text[0], text.size());
-        return text;
-    }
-    /* A C string of at most `most` bytes with its end. */
-    std::string c_string(ptr from, size_t most) const
-    {
-        std::vector<char> text(most + 1);
-        detail::checked(sfi_host_read_string, call_, from.value, text.data(), most);
-        return text.data();
-    }
-    /* Calls a function of the caller that it passed. */
-    template <class Result, class... Parameters>
-    Result call(ptr function, Parameters... parameters) const
-    {
-        std::string signature = detail::signature<Result(Parameters...)>::text();
-        sfi_value arguments[sizeof...(Parameters) + 1] = {detail::passing<Parameters>::to(parameters)...}, result = sfi_u(0);
-        detail::checked(sfi_host_callback, call_, function.value, signature.c_str(), static_cast<const sfi_value *>(arguments),
-                        sizeof...(Parameters), &result);
-        return detail::passing<Result>::from(result);
-    }
-
-private:
-    sfi_host_call *call_;
-};
-
-namespace detail {
-
-template <class Function, class Callable>
-std::unique_ptr<served> served_by(Callable callable)
-{
-    return std::make_unique<served>([callable = std::move(callable)](sfi_host_call *call) mutable {
-        host_call context(call);
-        return signature<Function>::serve(callable, call, context);
-    });
-}
-
-} // namespace detail
-
-/* The functions and rules that the host offers to worlds. A world keeps those that it was opened
- * with. */
-class config {
-public:
-    config() : offers_(std::make_shared<detail::offers>()) {}
-    /* Offers a function. It takes a sfi::host_call & before the parameters if it wants one. */
-    template <class Function, class Callable>
-    config &offer(const char *name, Callable callable)
-    {
-        auto function = detail::served_by<Function>(std::move(callable));
-        detail::checked(sfi_config_function, get(), name, detail::serve, static_cast<void *>(function.get()));
-        offers_->functions.push_back(std::move(function));
-        return *this;
-    }
-    config &permit(const char *client, const char *entry)
-    {
-        detail::checked(sfi_config_permit, get(), client, entry);
-        return *this;
-    }
-    /* Sets the function that has the last word on connections. */
-    config &permission(std::function<bool(const char *client, const char *entry, bool permitted)> function)
-    {
-        using asked = std::function<bool(const char *, const char *, bool)>;
-        auto own = std::make_unique<asked>(std::move(function));
-        sfi_permission_fn ask = [](void *user, const char *client, const char *entry, int permitted) noexcept -> int {
-            try {
-                return (*static_cast<asked *>(user))(client, entry, permitted != 0);
-            } catch (...) {
-                return 0;
-            }
-        };
-        detail::checked(sfi_config_permission, get(), ask, static_cast<void *>(own.get()));
-        offers_->permissions.push_back(std::move(own));
-        return *this;
-    }
-    config &limits(sfi_limits limits)
-    {
-        detail::checked(sfi_config_limits, get(), limits);
-        return *this;
-    }
-    config &clock()
-    {
-        detail::checked(sfi_config_clock, get());
-        return *this;
-    }
-    config &interruptible()
-    {
-        detail::checked(sfi_config_interruptible, get());
-        return *this;
-    }
-    /* What threads do that find a world in use: SFI_SHARE_REFUSE, _LOCK or _QUEUE. */
-    config &sharing(int sharing)
-    {
-        detail::checked(sfi_config_sharing, get(), sharing);
-        return *this;
-    }
-    config &one_thread()
-    {
-        detail::checked(sfi_config_one_thread, get());
-        return *this;
-    }
-    /* For functions of sfi.h that are not wrapped. */
-    sfi_config *get() const noexcept { return offers_->config.get(); }
-
-private:
-    friend class world;
-    std::shared_ptr<detail::offers> offers_;
-};
 
 template <class Function>
 class function;
@@ -361,6 +58,125 @@ private:
     std::shared_ptr<sfi_function> function_;
 };
 
+template <class Function>
+class prepared;
+
+/* A function that is called very often: a call allocates nothing and looks nothing up. */
+template <class Result, class... Parameters>
+class prepared<Result(Parameters...)> {
+public:
+    Result operator()(Parameters... parameters)
+    {
+        sfi_value arguments[sizeof...(Parameters) + 1] = {detail::passing<Parameters>::to(parameters)...}, result = sfi_u(0);
+        detail::checked(sfi_prepared_call, opened_->world, prepared_.get(), static_cast<const sfi_value *>(arguments), &result);
+        return detail::passing<Result>::from(result);
+    }
+    /* Makes room for the arguments of the next call, where host and callee both reach it. */
+    void *room(size_t size)
+    {
+        void *room = nullptr;
+        detail::checked(sfi_prepared_room, opened_->world, prepared_.get(), size, &room);
+        return room;
+    }
+    /* The pointer to the room, or to a place within it, that the callee gets as an argument. */
+    static ptr argument(const void *room) { return ptr{reinterpret_cast<uintptr_t>(room)}; }
+    /* The host's address of memory of the domain, until the next use of the world. */
+    const void *view(ptr from, size_t size)
+    {
+        const void *memory = nullptr;
+        detail::checked(sfi_prepared_view, opened_->world, prepared_.get(), from.value, size, &memory);
+        return memory;
+    }
+
+private:
+    friend class world;
+    prepared(std::shared_ptr<detail::opened> opened, sfi_prepared *made)
+        : opened_(std::move(opened)), prepared_(made, sfi_prepared_free)
+    {
+    }
+    std::shared_ptr<detail::opened> opened_;
+    std::unique_ptr<sfi_prepared, void (*)(sfi_prepared *)> prepared_;
+};
+
+template <class Function>
+class code;
+
+/* A function of a domain by its pointer, with structures of any size by value (sfi_abi.hpp). */
+template <class Result, class... Parameters>
+class code<Result(Parameters...)> {
+public:
+    Result operator()(Parameters... parameters) const
+    {
+        static_assert(!(std::is_class<Result>::value && sizeof(std::conditional_t<std::is_void<Result>::value, char, Result>) > 16),
+                      "a result of more than 16 bytes lies in memory: pass a sfi::ptr to it as the first parameter");
+        abi::arguments<Parameters...> all;
+        (all.add(parameters), ...);
+        detail::checked(sfi_code_call, opened_->world, static_cast<const sfi_code *>(code_.get()), all.registers());
+        if constexpr (!std::is_void<Result>::value) return all.template result<Result>();
+    }
+
+private:
+    friend class world;
+    code(std::shared_ptr<detail::opened> opened, sfi_code *found) : opened_(std::move(opened)), code_(found, sfi_code_free) {}
+    std::shared_ptr<detail::opened> opened_;
+    std::shared_ptr<sfi_code> code_;
+};
+
+/* A function of the host that a domain may call until this is destroyed, also within a call. */
+class callback {
+public:
+    callback(callback &&) = default;
+    callback(const callback &) = delete;
+    callback &operator=(callback &&) = delete;
+    ~callback()
+    {
+        if (opened_) sfi_callback_unregister(opened_->world, domain_.c_str(), name_.c_str(), nullptr);
+    }
+    /* The function pointer in the domain's terms. */
+    sfi::ptr pointer() const noexcept { return pointer_; }
+
+private:
+    friend class world;
+    callback(std::shared_ptr<detail::opened> opened, const char *domain, const char *name, const std::string &signature,
+             std::unique_ptr<detail::served> function)
+        : domain_(domain), name_(name), function_(std::make_unique<std::shared_ptr<detail::served>>(std::move(function)))
+    {
+        detail::checked(sfi_callback_register, opened->world, domain, name, signature.c_str(), detail::serve_shared,
+                        static_cast<void *>(function_.get()), &pointer_.value);
+        opened_ = std::move(opened);
+    }
+    std::shared_ptr<detail::opened> opened_;
+    std::string domain_, name_;
+    std::unique_ptr<std::shared_ptr<detail::served>> function_;
+    sfi::ptr pointer_;
+};
+
+/* Another instance of a domain, discarded when this is destroyed. */
+class instance {
+public:
+    instance(instance &&) = default;
+    instance(const instance &) = delete;
+    instance &operator=(instance &&) = delete;
+    ~instance()
+    {
+        if (opened_) sfi_instance_discard(opened_->world, name_, nullptr);
+    }
+    /* Its name, for all functions that take a domain's. */
+    const char *name() const noexcept { return name_; }
+    /* Gives it back its first state. */
+    void reset() { detail::checked(sfi_instance_reset, opened_->world, static_cast<const char *>(name_)); }
+
+private:
+    friend class world;
+    instance(std::shared_ptr<detail::opened> opened, const char *domain)
+    {
+        detail::checked(sfi_world_instantiate, opened->world, domain, static_cast<char *>(name_), sizeof name_);
+        opened_ = std::move(opened);
+    }
+    std::shared_ptr<detail::opened> opened_;
+    char name_[256];
+};
+
 /* A world of domains. Opening it verifies, links, places, verifies again and seals. */
 class world {
 public:
@@ -384,6 +200,38 @@ public:
         detail::checked(sfi_function_find, get(), domain, name, signature.c_str(), &found);
         return function<Function>(opened_, found);
     }
+    /* Finds a function by a function pointer of the domain. */
+    template <class Function>
+    function<Function> at(const char *domain, ptr pointer) const
+    {
+        std::string signature = detail::signature<Function>::text();
+        sfi_function *found = nullptr;
+        detail::checked(sfi_function_at, get(), domain, pointer.value, signature.c_str(), &found);
+        return function<Function>(opened_, found);
+    }
+    template <class Function>
+    sfi::code<Function> code(const char *domain, ptr pointer) const
+    {
+        sfi_code *found = nullptr;
+        detail::checked(sfi_code_find, get(), domain, pointer.value, &found);
+        return sfi::code<Function>(opened_, found);
+    }
+    template <class Function>
+    prepared<Function> prepare(const char *domain, const char *name) const
+    {
+        std::string signature = detail::signature<Function>::text();
+        sfi_prepared *made = nullptr;
+        detail::checked(sfi_prepare, get(), domain, name, signature.c_str(), &made);
+        return prepared<Function>(opened_, made);
+    }
+    /* Registers a function of the host that comes and goes, also while domains run. */
+    template <class Function, class Callable>
+    sfi::callback callback(const char *domain, const char *name, Callable callable)
+    {
+        return sfi::callback(opened_, domain, name, detail::signature<Function>::text(),
+                             detail::served_by<Function>(std::move(callable)));
+    }
+    sfi::instance instantiate(const char *domain) { return sfi::instance(opened_, domain); }
     /* Lends a function of the host to a domain, until it is taken back or the world ends. */
     template <class Function, class Callable>
     ptr lend(const char *domain, const char *name, Callable callable)
@@ -399,9 +247,39 @@ public:
     void take_back(const char *domain, const char *name) { detail::checked(sfi_world_take_back, get(), domain, name); }
     void restart(const char *domain) { detail::checked(sfi_world_restart, get(), domain); }
     void reload(const char *domain) { detail::checked(sfi_world_reload, get(), domain); }
+    void reload(const char *domain, const void *object, size_t size)
+    {
+        detail::checked(sfi_world_reload_object, get(), domain, object, size);
+    }
     void connect(const char *client, const char *symbol, const char *entry)
     {
         detail::checked(sfi_world_connect, get(), client, symbol, entry);
+    }
+    void disconnect(const char *client, const char *symbol)
+    {
+        detail::checked(sfi_world_disconnect, get(), client, symbol);
+    }
+    void permit(const char *client, const char *entry) { detail::checked(sfi_world_permit, get(), client, entry); }
+    void refill(const char *domain) { detail::checked(sfi_world_refill, get(), domain); }
+    /* The time that a domain used. */
+    sfi_limits used(const char *domain) const
+    {
+        sfi_limits used{};
+        detail::checked(sfi_world_used, get(), domain, &used.wall_ns, &used.cpu_ns);
+        return used;
+    }
+    sfi_record record(const char *domain) const
+    {
+        sfi_record record{};
+        detail::checked(sfi_world_record, get(), domain, &record);
+        return record;
+    }
+    /* The names of the manifest's domains. */
+    std::vector<std::string> domains() const
+    {
+        std::vector<std::string> names;
+        while (const char *name = sfi_world_domain(get(), names.size())) names.push_back(name);
+        return names;
     }
     bool dead(const char *domain) const
     {
@@ -439,12 +317,142 @@ public:
         static_assert(std::is_trivially_copyable<T>::value, "a type of plain bytes");
         write(domain, to, &value, sizeof value);
     }
+    /* Memory of a domain's own `malloc`, which is checked. Null if it has none left. */
+    ptr malloc(const char *domain, size_t size)
+    {
+        ptr made;
+        detail::checked(sfi_world_malloc, get(), domain, size, &made.value);
+        return made;
+    }
+    void free(const char *domain, ptr memory) { detail::checked(sfi_world_free, get(), domain, memory.value); }
+    size_t region_size(const char *region) const
+    {
+        size_t size = 0;
+        detail::checked(sfi_region_size, get(), region, &size);
+        return size;
+    }
+    void region_read(const char *region, size_t offset, void *to, size_t size) const
+    {
+        detail::checked(sfi_region_read, get(), region, offset, to, size);
+    }
+    void region_write(const char *region, size_t offset, const void *from, size_t size)
+    {
+        detail::checked(sfi_region_write, get(), region, offset, from, size);
+    }
+    /* The address of a region for the domains that see it. */
+    ptr region(const char *domain, const char *region) const
+    {
+        ptr found;
+        detail::checked(sfi_region_in, get(), domain, region, &found.value);
+        return found;
+    }
+    void show(const char *domain, const char *region, bool writable)
+    {
+        detail::checked(sfi_region_show, get(), domain, region, static_cast<int>(writable));
+    }
+    void hide(const char *domain, const char *region) { detail::checked(sfi_region_hide, get(), domain, region); }
     /* For functions of sfi.h that are not wrapped. */
     sfi_world *get() const noexcept { return opened_->world; }
 
 private:
+    friend class world_template;
+    friend class pool;
+    friend class server;
     explicit world(std::shared_ptr<detail::opened> opened) : opened_(std::move(opened)) {}
     std::shared_ptr<detail::opened> opened_;
+};
+
+/* A domain that is verified, linked and sealed once, for many worlds. It may go before they do. */
+class world_template {
+public:
+    explicit world_template(const char *manifest, const config &config = {}) : offers_(config.offers_)
+    {
+        detail::checked(sfi_template_open, manifest, static_cast<const sfi_config *>(config.get()), &template_);
+    }
+    /* Opens a template from the text of a manifest. */
+    world_template(const char *text, const char *directory, const config &config = {}) : offers_(config.offers_)
+    {
+        detail::checked(sfi_template_open_text, text, directory, static_cast<const sfi_config *>(config.get()), &template_);
+    }
+    world_template(const world_template &) = delete;
+    world_template &operator=(const world_template &) = delete;
+    ~world_template() { sfi_template_free(template_); }
+    /* Makes a world with a place of its own. */
+    sfi::world instance() const
+    {
+        auto opened = std::make_shared<detail::opened>(offers_);
+        detail::checked(sfi_template_instance, static_cast<const sfi_template *>(template_), &opened->world);
+        return sfi::world(std::move(opened));
+    }
+
+private:
+    friend class pool;
+    friend class server;
+    std::shared_ptr<detail::offers> offers_;
+    sfi_template *template_ = nullptr;
+};
+
+/* Worlds to take and give back. A world goes back, and is reset, with the last of its copies and
+ * functions. */
+class pool {
+public:
+    pool(const world_template &from, size_t capacity) : offers_(from.offers_)
+    {
+        detail::checked(sfi_pool_new, static_cast<const sfi_template *>(from.template_), capacity, &pool_);
+    }
+    pool(const pool &) = delete;
+    pool &operator=(const pool &) = delete;
+    ~pool() { sfi_pool_free(pool_); }
+    /* Takes a world in its first state. If all are in use, it waits, or is SFI_BUSY. */
+    sfi::world take(bool wait = true) const
+    {
+        auto opened = std::make_shared<detail::opened>(offers_);
+        detail::checked(sfi_pool_take, static_cast<const sfi_pool *>(pool_), static_cast<int>(wait), &opened->world);
+        return sfi::world(std::move(opened));
+    }
+
+private:
+    std::shared_ptr<detail::offers> offers_;
+    sfi_pool *pool_ = nullptr;
+};
+
+/* Worlds whose state stays, for the threads of a host. */
+class server {
+public:
+    server(const world_template &from, size_t instances, size_t most_waiting) : offers_(from.offers_)
+    {
+        detail::checked(sfi_server_new, static_cast<const sfi_template *>(from.template_), instances, most_waiting, &server_);
+    }
+    server(const server &) = delete;
+    server &operator=(const server &) = delete;
+    ~server() { sfi_server_free(server_); }
+    /* Enters a world, first come, first served. SFI_BUSY after `wait`, or if too many wait. */
+    sfi::world enter(std::chrono::nanoseconds wait) const
+    {
+        auto opened = std::make_shared<detail::opened>(offers_);
+        uint64_t bound = wait.count() > 0 ? static_cast<uint64_t>(wait.count()) : 0;
+        detail::checked(sfi_server_enter, static_cast<const sfi_server *>(server_), bound, &opened->world);
+        return sfi::world(std::move(opened));
+    }
+    /* Enters a world, and waits without an end. */
+    sfi::world enter() const
+    {
+        auto opened = std::make_shared<detail::opened>(offers_);
+        detail::checked(sfi_server_enter, static_cast<const sfi_server *>(server_), UINT64_MAX, &opened->world);
+        return sfi::world(std::move(opened));
+    }
+    size_t idle() const { return state().first; }
+    size_t waiting() const { return state().second; }
+
+private:
+    std::pair<size_t, size_t> state() const
+    {
+        std::pair<size_t, size_t> state;
+        detail::checked(sfi_server_state, static_cast<const sfi_server *>(server_), &state.first, &state.second);
+        return state;
+    }
+    std::shared_ptr<detail::offers> offers_;
+    sfi_server *server_ = nullptr;
 };
 
 } // namespace sfi

@@ -9,10 +9,14 @@ use support::{libraries, plugin, printed, root, succeed};
 #[test]
 fn a_host_in_cpp() {
     let directory = tempfile::tempdir().unwrap();
-    plugin(directory.path(), &root("fixtures/cpp-host/plugin.c"), Mode::Full);
-    let manifest = std::fs::read_to_string(root("fixtures/cpp-host/domains.toml")).unwrap();
-    let full = manifest.replace("[domains.plugin]\n", "[domains.plugin]\nmode = \"full\"\n");
-    std::fs::write(directory.path().join("domains.toml"), full).unwrap();
+    for part in ["plugin.c", "shared.c"] {
+        plugin(directory.path(), &root("fixtures/cpp-host").join(part), Mode::Full);
+    }
+    for name in ["domains.toml", "one.toml"] {
+        let manifest = std::fs::read_to_string(root("fixtures/cpp-host").join(name)).unwrap();
+        let full = manifest.replace("[domains.plugin]\n", "[domains.plugin]\nmode = \"full\"\n");
+        std::fs::write(directory.path().join(name), full).unwrap();
+    }
     let libraries = libraries().display().to_string();
     let checked = "-fsanitize=undefined";
     for (compiler, flags) in
@@ -24,6 +28,6 @@ fn a_host_in_cpp() {
         command.args([format!("-L{libraries}"), format!("-Wl,-rpath,{libraries}"), "-lsfi".into()]);
         succeed(command.current_dir(directory.path()));
         let said = printed(Command::new("./host").current_dir(directory.path()));
-        assert_eq!(said, "33 checks hold\n", "{compiler} {flags:?}");
+        assert_eq!(said, "66 checks hold\n", "{compiler} {flags:?}");
     }
 }

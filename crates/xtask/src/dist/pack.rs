@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Files of the sources, and their folders in a release.
-const FILES: [(&str, &str); 14] = [
+const FILES: [(&str, &str); 15] = [
     ("crates/capi/include/sfi.h", "include"),
     ("crates/capi/include/sfi.hpp", "include"),
     ("crates/capi/include/sfi_abi.hpp", "include"),
+    ("crates/capi/include/sfi_config.hpp", "include"),
     ("integrations/rlbox/rlbox_sfi_sandbox.hpp", "include"),
     ("crates/capi/sfi.pc", "lib/pkgconfig"),
     ("integrations/build/sfiConfig.cmake", "lib/cmake/sfi"),
