@@ -4,6 +4,7 @@ pub(crate) mod clock;
 pub(crate) mod deliver;
 pub(crate) mod describe;
 pub(crate) mod lanes;
+pub(crate) mod last;
 pub(crate) mod limits;
 pub(crate) mod meter;
 pub(crate) mod names;

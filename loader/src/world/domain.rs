@@ -1,6 +1,7 @@
 //! A domain of a world, and the description of its faults.
 
 use crate::fault::describe::{self, Scene};
+use crate::fault::last;
 use crate::fault::names::Names;
 use crate::fault::report::Fault;
 use crate::fault::stray::{self, AROUND, Nearest, Refused, Whose};
@@ -188,7 +189,9 @@ impl Domain {
         let this = &domains[index];
         // SAFETY: the state lives as long as the domain; see the function's contract.
         let (raw, trace) = unsafe { ((*this.state).fault, (*this.state).trace) };
-        this.describe_here(&raw, &trace, index, domains)
+        let fault = this.describe_here(&raw, &trace, index, domains);
+        last::note(&fault);
+        fault
     }
 
     fn describe_here(&self, raw: &RawFault, trace: &Trace, index: DomainId, domains: &ById<DomainId, Domain>) -> Fault {
