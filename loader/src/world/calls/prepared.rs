@@ -144,15 +144,22 @@ impl Prepared {
         let room = std::mem::take(&mut self.room);
         let mut arguments = Arguments::new();
         if self.floats == 0 && words.len() <= arguments.frame.ints.len() {
-            arguments.frame.ints[..words.len()].copy_from_slice(words);
+            // Not a copy of `words.len()` words, which would be a call of memcpy.
+            for (i, to) in arguments.frame.ints.iter_mut().enumerate() {
+                if let Some(word) = words.get(i) {
+                    *to = *word;
+                }
+            }
         } else {
             for (i, word) in words.iter().enumerate() {
                 arguments.push_word(*word, self.floats >> i & 1 != 0);
             }
         }
-        let visit = self.visit(&mut held)?;
-        self.call_inside(&mut held, room, &mut arguments)?;
-        drop(visit);
+        if held.lane.is_none() {
+            self.call_inside(&mut held, room, &mut arguments)?;
+        } else {
+            self.call_in_lane(&mut held, room, &mut arguments)?;
+        }
         Ok(match self.signature.outcome {
             Outcome::Void => 0,
             Outcome::Int | Outcome::Pointer => arguments.frame.rax,
@@ -160,18 +167,20 @@ impl Prepared {
         })
     }
 
-    /// Goes into the callee, in a lane by its door.
-    #[inline]
-    fn visit(&self, held: &mut Held<'_>) -> Result<Option<Visit>, CallError> {
-        if held.lane.is_none() {
-            return Ok(None);
-        }
+    /// Goes into the callee by its door, and crosses. Apart from calls without lanes, so that these
+    /// move no [`Visit`].
+    #[inline(never)]
+    fn call_in_lane(&mut self, held: &mut Held<'_>, room: u64, arguments: &mut Arguments) -> Result<(), CallError> {
         if held.id != self.entry.world {
             return Err(CallError::WrongWorld);
         }
         let state = self.entry.binding.callee;
         // SAFETY: the callee is this world's, which the caller holds until it drops the result.
-        unsafe { held.visit(state).map(Some).map_err(|status| held.failure(state, Failure::Status(status))) }
+        let _visit: Visit = unsafe {
+            let visit = held.visit(state);
+            visit.map_err(|status| held.failure(state, Failure::Status(status)))?
+        };
+        self.call_inside(held, room, arguments)
     }
 
     /// Crosses, with the room that was made for the call.
