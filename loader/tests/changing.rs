@@ -73,7 +73,7 @@ fn host(cx: &mut HostCall<'_>, model: &Mutex<Model>) -> Result<u64, HostError> {
             2 | 3 => cx.connect(one, held.one_of(&["x", "y", "z"]), &entry).is_ok(),
             4 => cx.unregister(&entry).is_ok(),
             5 => cx.register(other, "step", Entry::function("step").signature(SIGNATURE)).is_ok(),
-            6 if held.random.next_u32() % 4 == 0 => {
+            6 if held.random.next_u32().is_multiple_of(4) => {
                 let spec = cx.domain(one).unwrap().spec().clone();
                 cx.reload(spec).is_ok()
             }
@@ -127,9 +127,9 @@ fn changes_in_the_middle_of_calls_give_nothing_away() {
                 .import("z", entry(NAMES[(number + 3) % 4]).trust(trust(&mut random)))
                 .registers("step", Entry::function("step").signature(SIGNATURE))
                 .spare_bindings(2)
-                .mode(if random.next_u32() % 2 == 0 { Mode::Write } else { Mode::Full })
+                .mode(if random.next_u32().is_multiple_of(2) { Mode::Write } else { Mode::Full })
                 .instructions(MOST);
-            if random.next_u32() % 2 == 0 {
+            if random.next_u32().is_multiple_of(2) {
                 spec = spec.restart(Restart::Always);
             }
             builder = builder.domain(spec);

@@ -1,6 +1,7 @@
 //! Manifests of one domain, which templates are made of.
 
-use crate::manifest::{Manifest, ManifestError, wrong};
+use crate::manifest::error::wrong;
+use crate::manifest::{Manifest, ManifestError};
 use crate::spec::DomainSpec;
 use std::path::Path;
 

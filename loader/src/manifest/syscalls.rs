@@ -37,7 +37,7 @@
 //! records = 10000                             # calls that are logged
 //! ```
 
-use super::{Size, Time, access};
+use crate::manifest::values::{Size, Time, access};
 use crate::spec::Access;
 use std::collections::BTreeMap;
 use std::path::PathBuf;

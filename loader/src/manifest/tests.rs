@@ -2,6 +2,8 @@
 
 use super::*;
 use crate::Busy;
+use crate::spec::{Access, Placement, Restart, Trust};
+use sfi_contract::Mode;
 use std::time::Duration;
 
 fn load(text: &str) -> Result<Manifest, String> {

@@ -132,7 +132,8 @@ impl<'w> DomainRef<'w> {
     }
 
     /// Opens all pages that the domain closed ([`crate::HostCall::protect_heap`]), and lets it
-    /// close none from now on, nor unlink a library. A host that uses addresses of the domain's memory calls this first.
+    /// close none from now on, nor unlink a library. A host that uses addresses of the domain's
+    /// memory calls this first.
     ///
     /// # Errors
     /// [`MemoryError::TooManyRanges`] if the kernel opens none.

@@ -224,9 +224,9 @@ impl Prepared {
     /// Returns the host's address of memory of the callee, after a check that the whole range is
     /// memory that the callee may read. The callee may change the bytes in its next call, and takes
     /// them away when it is restarted or loaded again. From the first view on it closes no pages
-    /// ([`crate::HostCall::protect_heap`]), and the libraries that it closes stay. The host itself
-    /// takes bytes away when it unlinks a library ([`crate::Manage::unlink`]), and so does everybody
-    /// who may hide a region ([`crate::Manage::make_invisible`], `__sfi_make_invisible`).
+    /// ([`crate::HostCall::protect_heap`]), and libraries that it closes stay. Bytes also go with a
+    /// library that the host unlinks ([`crate::Manage::unlink`]), and with a region that the host
+    /// or a root domain hides ([`crate::Manage::make_invisible`], `__sfi_make_invisible`).
     ///
     /// # Errors
     /// [`CallError::WrongWorld`]; [`CallError::Discarded`]; [`CallError::Arguments`] if the range
