@@ -2,7 +2,7 @@
 
 use crate::setup;
 use anyhow::{Context, ensure};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 /// Builds the package for Python, installs it in an environment of its own below `target`, and
@@ -34,24 +34,46 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// Makes the environment, and builds the package with a profile of Cargo.
-    pub fn ensure(profile: &str) -> anyhow::Result<Self> {
+    /// Makes the environment, without the package.
+    pub fn tools() -> anyhow::Result<Self> {
         setup::ensure(setup::PYTHON)?;
         let root = setup::root()?;
-        let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
-        let folder = target.join("python");
+        let folder = target(&root).join("python");
         let programs = folder.join("bin");
         if !programs.join("pip").exists() {
             run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&folder))?;
         }
         let this = Self { root, programs };
         this.install(&TOOLS)?;
+        Ok(this)
+    }
+
+    /// Makes the environment, and builds the package with a profile of Cargo.
+    pub fn ensure(profile: &str) -> anyhow::Result<Self> {
+        let this = Self::tools()?;
         let mut install = this.program("pip");
         install.args(["install", "--quiet", "--no-build-isolation", "--no-deps"]).arg(this.root.join(PACKAGE));
-        install.env("MATURIN_PEP517_ARGS", format!("--profile {profile} --locked")).env("CARGO_TARGET_DIR", &target);
+        install
+            .env("MATURIN_PEP517_ARGS", format!("--profile {profile} --locked"))
+            .env("CARGO_TARGET_DIR", target(&this.root));
         // `cargo xtask` runs within Cargo, whose variables are not for another Cargo.
         run(install.env_remove("CARGO_MANIFEST_DIR").env("PATH", this.path()?))?;
         Ok(this)
+    }
+
+    /// Returns the command that builds a wheel of the package in a copy of the sources.
+    pub fn build_wheel(&self, sources: &Path) -> anyhow::Result<Command> {
+        let mut build = self.program("maturin");
+        build.args(["build", "--quiet", "--locked", "--manifest-path"]).arg(sources.join(PACKAGE).join("Cargo.toml"));
+        build.env_remove("CARGO_MANIFEST_DIR").env("PATH", self.path()?);
+        Ok(build)
+    }
+
+    /// Installs a wheel, and runs the package's tests with it.
+    pub fn try_wheel(&self, wheel: &Path) -> anyhow::Result<()> {
+        let mut install = self.program("pip");
+        run(install.args(["install", "--quiet", "--no-index", "--no-deps", "--force-reinstall"]).arg(wheel))?;
+        run(&mut self.tests())
     }
 
     fn install(&self, packages: &[&str]) -> anyhow::Result<()> {
@@ -101,6 +123,11 @@ impl Environment {
 
 const PACKAGE: &str = "integrations/python";
 const FLEET: &str = "integrations/ray";
+
+/// Returns Cargo's folder of what it builds.
+fn target(root: &Path) -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from)
+}
 
 fn run(command: &mut Command) -> anyhow::Result<()> {
     let status = command.status().with_context(|| format!("cannot run {:?}", command.get_program()))?;

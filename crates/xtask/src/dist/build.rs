@@ -1,6 +1,7 @@
 //! The programs and libraries, the same bytes wherever they are built.
 
 use super::base::{Dist, execute, headline};
+use crate::python::Environment;
 use crate::setup::cargo;
 use anyhow::{Context, ensure};
 use std::path::{Path, PathBuf};
@@ -16,20 +17,22 @@ const TARGET: &str = "x86_64-unknown-linux-gnu";
 pub struct Built {
     /// The copy of the sources.
     pub sources: PathBuf,
-    /// The folder of programs and libraries.
+    /// The folder of programs, libraries and the wheel.
     pub programs: PathBuf,
+    /// The file name of the package for Python.
+    pub wheel: String,
 }
 
 /// Builds in two folders whose names differ in length, and compares. With `once` only the first.
-pub fn twice(dist: &Dist, once: bool) -> anyhow::Result<Built> {
+pub fn twice(dist: &Dist, python: &Environment, once: bool) -> anyhow::Result<Built> {
     headline("programs and libraries");
-    let first = build(dist, &dist.work.join("a"))?;
+    let first = build(dist, python, &dist.work.join("a"))?;
     if once {
         return Ok(first);
     }
     headline("the same in another folder");
-    let second = build(dist, &dist.work.join("another/folder"))?;
-    for name in PARTS.map(|(_, name, _)| name).into_iter().chain([SHARED]) {
+    let second = build(dist, python, &dist.work.join("another/folder"))?;
+    for name in PARTS.map(|(_, name, _)| name).into_iter().chain([SHARED, &first.wheel]) {
         let [one, other] = [&first, &second].map(|built| std::fs::read(built.programs.join(name)));
         ensure!(one? == other?, "two builds of {name} differ, see {}", dist.work.display());
         println!("{name}: the same bytes");
@@ -37,7 +40,7 @@ pub fn twice(dist: &Dist, once: bool) -> anyhow::Result<Built> {
     Ok(first)
 }
 
-fn build(dist: &Dist, folder: &Path) -> anyhow::Result<Built> {
+fn build(dist: &Dist, python: &Environment, folder: &Path) -> anyhow::Result<Built> {
     let (sources, target, programs) = (folder.join("sources"), folder.join("target"), folder.join("programs"));
     for folder in [&sources, &programs] {
         std::fs::create_dir_all(folder)?;
@@ -46,7 +49,8 @@ fn build(dist: &Dist, folder: &Path) -> anyhow::Result<Built> {
     execute(Command::new("git").args(["archive", "--output"]).arg(&archive).arg("HEAD").current_dir(&dist.root))?;
     execute(Command::new("tar").arg("-xf").arg(&archive).arg("-C").arg(&sources))?;
     let home = home()?;
-    for (package, name, is_static) in PARTS {
+    // Completes and runs a command that builds.
+    let run = |mut build: Command, is_static: bool| {
         let mut flags = vec![
             format!("--remap-path-prefix={}=/sfi", sources.display()),
             format!("--remap-path-prefix={}=/target", target.display()),
@@ -55,11 +59,15 @@ fn build(dist: &Dist, folder: &Path) -> anyhow::Result<Built> {
         if is_static {
             flags.push("-Ctarget-feature=+crt-static".to_owned());
         }
-        let mut build = Command::new(cargo());
-        build.args(["build", "--locked", "--quiet", "--profile", "dist", "--target", TARGET, "-p", package]);
+        build.args(["--profile", "dist", "--target", TARGET]);
         build.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}"));
         build.env("CARGO_TARGET_DIR", &target).env("SOURCE_DATE_EPOCH", &dist.time).current_dir(&sources);
-        execute(&mut build)?;
+        execute(&mut build)
+    };
+    for (package, name, is_static) in PARTS {
+        let mut build = Command::new(cargo());
+        build.args(["build", "--locked", "--quiet", "-p", package]);
+        run(build, is_static)?;
         let made = target.join(TARGET).join("dist").join(name);
         std::fs::copy(&made, programs.join(name)).with_context(|| format!("{}", made.display()))?;
     }
@@ -68,7 +76,14 @@ fn build(dist: &Dist, folder: &Path) -> anyhow::Result<Built> {
     execute(Command::new("sh").arg(script).arg(programs.join("libsfi.a")).arg(header).arg(&shared))?;
     execute(Command::new("strip").arg("--strip-unneeded").arg(&shared))?;
     println!("{SHARED}: {} bytes", std::fs::metadata(&shared)?.len());
-    Ok(Built { sources, programs })
+    let wheels = folder.join("wheels");
+    let mut build = python.build_wheel(&sources)?;
+    build.arg("--out").arg(&wheels);
+    run(build, false)?;
+    let made = std::fs::read_dir(&wheels)?.next().context("maturin made no wheel")??;
+    let wheel = made.file_name().into_string().ok().context("a strange name")?;
+    std::fs::copy(made.path(), programs.join(&wheel))?;
+    Ok(Built { sources, programs, wheel })
 }
 
 /// Returns cargo's folder, which holds the sources of dependencies.

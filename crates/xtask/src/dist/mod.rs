@@ -5,13 +5,14 @@ mod build;
 mod pack;
 mod publish;
 
+use crate::python::Environment;
 use crate::{setup, tools};
 use base::{Dist, execute, headline};
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
-/// Makes a release of the last commit: packages for crates.io, programs, a .deb, a bill of
-/// materials, checksums.
+/// Makes a release of the last commit: packages for crates.io, programs, a .deb, a wheel, a
+/// bill of materials, checksums.
 ///
 /// The crates are packaged and built as `cargo publish --dry-run` does, and the command is
 /// installed from the packages alone, without a network. The programs are built twice, in two
@@ -42,9 +43,11 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if !args.no_publish {
         publish::check(&dist)?;
     }
-    let built = build::twice(&dist, args.once)?;
+    let python = Environment::tools()?;
+    let built = build::twice(&dist, &python, args.once)?;
     let stage = pack::stage(&dist, &built)?;
     pack::archives(&dist, &stage, &tools)?;
+    pack::wheel(&dist, &built, &python)?;
     pack::materials(&dist, &built, &tools)?;
     pack::checksums(&dist)?;
     println!("\nThe release of {} is in {}.", dist.version, dist.out.display());

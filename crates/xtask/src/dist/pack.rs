@@ -2,6 +2,7 @@
 
 use super::base::{Dist, execute, headline, remove};
 use super::build::{Built, SHARED};
+use crate::python::Environment;
 use anyhow::{Context, ensure};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -77,6 +78,14 @@ pub fn archives(dist: &Dist, stage: &Path, tools: &Path) -> anyhow::Result<()> {
     let mut deb = Command::new(tools.join("cargo-deb"));
     deb.args(["--no-build", "--no-strip", "--locked", "-p", "sfi-cli", "--output"]).arg(&dist.out);
     execute(deb.env("SOURCE_DATE_EPOCH", &dist.time).current_dir(&dist.root))
+}
+
+/// Tries the package for Python as users install it.
+pub fn wheel(dist: &Dist, built: &Built, python: &Environment) -> anyhow::Result<()> {
+    headline("the package for Python");
+    let wheel = dist.out.join(&built.wheel);
+    std::fs::copy(built.programs.join(&built.wheel), &wheel).with_context(|| format!("{}", wheel.display()))?;
+    python.try_wheel(&wheel)
 }
 
 /// Writes the bill of materials, in the form of CycloneDX.
