@@ -1,44 +1,94 @@
 """sfi_plugin and sfi_verify: sandboxed plugins in Bazel.
 
-Rewriting and the verdict are actions: they depend on their inputs and the program alone, so a shared
-cache or a cluster of remote executors verifies each object once for all.
+Rewriting and the verdict are actions, one for each object or archive. They depend on their inputs
+and the program alone, so a shared cache or a cluster of remote executors answers each object once
+for all.
 """
 
-def sfi_plugin(name, srcs, sfi, mode = "write", options = "", **kwargs):
-    """Rewrites objects or archives, one output each, and verifies them.
+_KINDS = ["a", "o", "lo"]
 
-    Args:
-      name: the target. `plugin.o` gives `name/plugin.o`.
-      srcs: labels of objects and archives, each one file.
-      sfi: label of the program.
-      mode: write, full or match.
-      options: further options of `sfi verify`, one string, such as `--policy $(location :policy.toml)`.
-      **kwargs: handed on to the genrule.
-    """
-    native.genrule(
-        name = name,
-        srcs = srcs,
-        outs = [name + "/" + src.split(":")[-1].split("/")[-1] for src in srcs],
-        tools = [sfi],
-        cmd = "$(execpath %s) rewrite --mode %s -o $(RULEDIR)/%s/ $(SRCS) && $(execpath %s) verify --mode %s %s -- $(OUTS)" % (sfi, mode, name, sfi, mode, options),
-        **kwargs
+def _objects(ctx):
+    """The objects and archives of `srcs`. Other files of their targets are passed over."""
+    files = [file for file in ctx.files.srcs if file.extension in _KINDS]
+    if not files:
+        fail("no objects and no archives in srcs")
+    return files
+
+def _options(ctx):
+    return [ctx.expand_location(option, ctx.attr.data) for option in ctx.attr.options]
+
+def _verify(ctx, files, report):
+    """The verdict of files, as an action that fails if one of them can leave its sandbox."""
+    ctx.actions.run(
+        executable = ctx.executable.sfi,
+        arguments = ["verify", "--mode", ctx.attr.mode, "--sarif", report.path] + _options(ctx) +
+                    ["--"] + [file.path for file in files],
+        inputs = files + ctx.files.data,
+        outputs = [report],
+        mnemonic = "SfiVerify",
     )
 
-def sfi_verify(name, srcs, sfi, options = "", **kwargs):
-    """Verifies objects and archives: the target is built only if none can leave its sandbox.
+def _sfi_plugin(ctx):
+    outputs = []
+    reports = []
+    for file in _objects(ctx):
+        rewritten = ctx.actions.declare_file("%s/unverified/%s" % (ctx.label.name, file.basename))
+        ctx.actions.run(
+            executable = ctx.executable.sfi,
+            arguments = ["rewrite", "--mode", ctx.attr.mode] + ctx.attr.rewrite_options +
+                        ["-o", rewritten.path, file.path],
+            inputs = [file],
+            outputs = [rewritten],
+            mnemonic = "SfiRewrite",
+        )
+        report = ctx.actions.declare_file("%s/%s.sarif" % (ctx.label.name, file.basename))
+        _verify(ctx, [rewritten], report)
 
-    Args:
-      name: the target; it makes the file `name`.sarif.
-      srcs: labels of objects and archives.
-      sfi: label of the program.
-      options: options of `sfi verify`, one string.
-      **kwargs: handed on to the genrule.
-    """
-    native.genrule(
-        name = name,
-        srcs = srcs,
-        outs = [name + ".sarif"],
-        tools = [sfi],
-        cmd = "$(execpath %s) verify --format sarif %s -- $(SRCS) > $@" % (sfi, options),
-        **kwargs
-    )
+        # The output needs the verdict: nobody gets a file that was not verified.
+        verified = ctx.actions.declare_file("%s/%s" % (ctx.label.name, file.basename))
+        ctx.actions.run_shell(
+            command = 'cp -- "$1" "$2"',
+            arguments = [rewritten.path, verified.path],
+            inputs = [rewritten, report],
+            outputs = [verified],
+            mnemonic = "SfiPublish",
+        )
+        outputs.append(verified)
+        reports.append(report)
+    return [DefaultInfo(files = depset(outputs)), OutputGroupInfo(sarif = depset(reports))]
+
+def _sfi_verify(ctx):
+    report = ctx.actions.declare_file(ctx.label.name + ".sarif")
+    _verify(ctx, _objects(ctx), report)
+    return [DefaultInfo(files = depset([report]))]
+
+_ATTRIBUTES = {
+    "srcs": attr.label_list(
+        allow_files = True,
+        mandatory = True,
+        doc = "Objects, archives, and targets that make them.",
+    ),
+    "sfi": attr.label(
+        executable = True,
+        allow_files = True,
+        cfg = "exec",
+        mandatory = True,
+        doc = "The program. Not a file of the root package: Bazel looks for its name in PATH.",
+    ),
+    "mode": attr.string(default = "write", values = ["write", "full", "match"]),
+    "options": attr.string_list(doc = "Options of `sfi verify`, such as --policy and $(location :policy.toml)."),
+    "data": attr.label_list(allow_files = True, doc = "Files that the options name."),
+}
+
+sfi_plugin = rule(
+    implementation = _sfi_plugin,
+    attrs = dict(_ATTRIBUTES, rewrite_options = attr.string_list(doc = "Options of `sfi rewrite`.")),
+    doc = "Rewrites objects and archives and verifies them: NAME/plugin.a of plugin.a. " +
+          "The reports are in the output group `sarif`.",
+)
+
+sfi_verify = rule(
+    implementation = _sfi_verify,
+    attrs = _ATTRIBUTES,
+    doc = "Verifies objects and archives: NAME.sarif is built only if none can leave its sandbox.",
+)

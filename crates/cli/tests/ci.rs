@@ -122,39 +122,38 @@ fn the_ninja_rule_gates() {
     }
 }
 
-/// Returns the command of one of Bazel's functions, with its arguments filled in.
-fn bazel(function: &str, arguments: &[&str]) -> String {
-    let text = std::fs::read_to_string(root().join("integrations/build/sfi.bzl")).unwrap();
-    let (_, body) = text.split_once(&format!("def {function}(")).unwrap();
-    let line = body.lines().find_map(|l| l.trim().strip_prefix("cmd = \"")).unwrap();
-    let (template, _) = line.split_once("\" % (").unwrap();
-    arguments.iter().fold(template.to_owned(), |command, argument| command.replacen("%s", argument, 1))
-}
-
-/// Runs the command of a genrule, with Bazel's variables filled in.
-fn genrule(bench: &Bench, command: &str, variables: &[(&str, &str)]) -> Option<i32> {
-    let command = variables.iter().fold(command.to_owned(), |command, (name, value)| command.replace(name, value));
-    let command = command.replace(&format!("$(execpath {SFI})"), SFI);
-    assert!(!command.contains(['%', '$']), "{command}");
-    Command::new("bash").args(["-c", &command]).current_dir(bench.directory()).status().unwrap().code()
-}
-
-/// The test runs the commands of the genrules without Bazel.
 #[test]
-fn the_bazel_rules_commands_gate() {
+fn the_bazel_rules_gate() {
     let bench = bench();
-    let verify = bazel("sfi_verify", &[SFI, "--mode write"]);
-    let plugin = bazel("sfi_plugin", &[SFI, "write", "out", SFI, "write", ""]);
-    let variables = [("$@", "out.sarif"), ("$(RULEDIR)", "."), ("$(OUTS)", "out/good.o")];
-    for (object, code) in [("good.o", 0), ("bad.o", 1)] {
-        let variables = [variables.as_slice(), &[("$(SRCS)", object)]].concat();
-        assert_eq!(genrule(&bench, &verify, &variables), Some(code));
-    }
-    std::fs::create_dir(bench.path("out")).unwrap();
+    std::fs::copy(root().join("integrations/build/sfi.bzl"), bench.path("sfi.bzl")).unwrap();
     bench.write("plugin.c", b"int set(int *at) { return *at = 7; }");
     succeed(Command::new("gcc").args(["-O2", "-fPIE", "-c", "plugin.c"]).current_dir(bench.directory()));
-    let variables = [("$(RULEDIR)", "."), ("$(OUTS)", "out/plugin.o"), ("$(SRCS)", "plugin.o")];
-    assert_eq!(genrule(&bench, &plugin, &variables), Some(0));
-    bench.run(&["verify", "out/plugin.o"], 0);
-    bench.run(&["verify", "plugin.o"], 1);
+    std::fs::create_dir(bench.path("tools")).unwrap();
+    std::os::unix::fs::symlink(SFI, bench.path("tools/sfi")).unwrap();
+    bench.write("tools/BUILD", b"exports_files([\"sfi\"])");
+    bench.write("WORKSPACE", b"");
+    let rule = |rule: &str, name: &str, object: &str, more: &str| {
+        format!("{rule}(name = \"{name}\", srcs = [\"{object}\"], sfi = \"//tools:sfi\"{more})\n")
+    };
+    let rules = [
+        "load(\"//:sfi.bzl\", \"sfi_plugin\", \"sfi_verify\")\n".to_owned(),
+        rule("sfi_verify", "accepted", "good.o", ""),
+        rule("sfi_verify", "refused", "bad.o", ""),
+        rule("sfi_plugin", "made", "plugin.o", ", mode = \"full\", options = [\"--deny-unknown\"]"),
+        rule("sfi_plugin", "full", "plugin.o", ", mode = \"full\""),
+        rule("sfi_verify", "again", ":full", ", mode = \"full\""),
+    ];
+    bench.write("BUILD", rules.concat().as_bytes());
+    let build = |target: &str| {
+        let mut bazel = Command::new("bazel");
+        bazel.args(["--batch", "build", target]).env("TEST_TMPDIR", bench.path("bazel"));
+        bazel.current_dir(bench.directory()).output().unwrap()
+    };
+    for (target, is_built) in [("accepted", true), ("refused", false), ("again", true), ("made", false)] {
+        let built = build(target);
+        assert_eq!(built.status.success(), is_built, "{}", said(&built));
+        assert_eq!(said(&built).contains("SFI-S01"), target == "refused", "{}", said(&built));
+    }
+    bench.run(&["verify", "--mode", "full", "bazel-bin/full/plugin.o"], 0);
+    assert!(!bench.path("bazel-bin/made/plugin.o").exists());
 }

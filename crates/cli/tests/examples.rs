@@ -47,6 +47,8 @@ fn run(name: &str) {
     let includes = ["crates/capi/include", "integrations/rlbox"].map(|folder| root().join(folder));
     command.env("LIBSFI_CFLAGS", includes.map(|folder| format!("-I{}", folder.display())).join(" "));
     command.env("LIBSFI_LIBS", format!("-L{0} -Wl,-rpath,{0} -lsfi", libraries.display()));
+    // Bazel works in this folder instead of one for all builds of the user.
+    command.env("TEST_TMPDIR", bench.path("bazel"));
     // Cargo names a folder with the library of an earlier build first.
     command.env_remove("LD_LIBRARY_PATH");
     let output = command.output().expect("sh runs");

@@ -53,6 +53,7 @@ pub const BASE: &[Need] = &[
     Need { package: "cmake", proof: Proof::Program("cmake") },
     Need { package: "ninja-build", proof: Proof::Program("ninja") },
     Need { package: "meson", proof: Proof::Program("meson") },
+    Need { package: "bazel-bootstrap", proof: Proof::Program("bazel") },
     Need {
         package: "musl-dev",
         proof: Proof::File(&["/usr/lib/x86_64-linux-musl/libc.a", "/usr/lib/musl/lib/libc.a"]),
