@@ -183,6 +183,9 @@ fn build(kind: Kind, mode: Mode) -> Result<Vec<u8>, Box<dyn std::error::Error>> 
     make(&functions, first, kind == Kind::Library)
 }
 
+/// Functions that other objects may replace.
+const REPLACED: [&str; 2] = [AT_EXIT, "dlsym"];
+
 /// Returns an archive with one object, for linkers that take only needed members.
 fn archive(mut object: Vec<u8>) -> Vec<u8> {
     // ar(5): name, time, owner, group, mode, size.
@@ -214,7 +217,7 @@ fn make(functions: &[Function], first: &str, library: bool) -> Result<Vec<u8>, B
         let place = SymbolSection::Section(text);
         for name in [f.name].iter().chain(f.aliases) {
             let own = symbol(name, offset, f.bytes.len() as u64, place, SymbolKind::Text);
-            object.add_symbol(Symbol { weak: *name == AT_EXIT, ..own });
+            object.add_symbol(Symbol { weak: REPLACED.contains(name), ..own });
         }
         offsets.push(offset);
     }

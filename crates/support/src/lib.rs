@@ -17,7 +17,8 @@
 //! - `posix_spawn`, `posix_spawnp`: replace musl's, which share memory with a new process. They ask
 //!   the arbiter to start a granted program. `system` and `popen` use them.
 //! - `vfork`, `dlsym`: replace musl's, which read their return address. They report that there are
-//!   no further processes and no symbols.
+//!   no further processes and no symbols. Code that names `dlsym` gets another one
+//!   ([`LIBRARY_SOURCE`]).
 //! - `__init_tls`, `_init`, `_fini`: replace musl's, because the loader lays out thread locals at a
 //!   place that never moves.
 
@@ -30,6 +31,13 @@ use sfi_contract::Mode;
 /// and the functions that libstdc++ expects of a libc and musl does not have. Each has its name.
 /// They are compiled with unwind tables and rewritten when such a program is linked.
 pub const CXX_SOURCES: [(&str, &str); 2] = [("unwind", include_str!("unwind.c")), ("cxx", include_str!("cxx.c"))];
+
+/// C source of the object with [`LIBRARY_FUNCTIONS`], in place of musl's. It is compiled and
+/// rewritten when code that names one of them is linked.
+pub const LIBRARY_SOURCE: (&str, &str) = ("dl", include_str!("dl.c"));
+
+/// The functions that open libraries and find their symbols.
+pub const LIBRARY_FUNCTIONS: [&str; 4] = ["dlopen", "dlsym", "dlclose", "dlerror"];
 
 /// The entry point of a program.
 pub const START: &str = "__sfi_start";

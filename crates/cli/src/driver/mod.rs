@@ -84,6 +84,7 @@ fn link(driver: &Driver, flags: &[OsString], libc_dir: &Path, line: &Line) -> an
         return Ok(ExitCode::SUCCESS);
     }
     runtime::add_runtime(driver, cxx, temporary.path(), &mut bundle)?;
+    runtime::add_libraries(driver, temporary.path(), &mut bundle)?;
     if !line.bare {
         if let Some(libgcc) = library(driver, "libgcc.a")? {
             bundle.add(&libgcc, &libgcc, false)?;

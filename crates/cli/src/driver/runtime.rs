@@ -1,4 +1,4 @@
-//! The C++ runtime of a program.
+//! The C++ runtime of a program, and its functions that open libraries.
 
 use super::compiler::{Driver, library};
 use crate::bundle::Bundle;
@@ -23,15 +23,27 @@ pub fn add_runtime(driver: &Driver, cxx: bool, temporary: &Path, bundle: &mut Bu
     } else if !bundle.wants(UNWINDER)? {
         return Ok(());
     }
-    for (name, source) in sfi_support::CXX_SOURCES {
-        let file = temporary.join(format!("sfi-{name}.c"));
-        let object = file.with_extension("o");
-        std::fs::write(&file, source)?;
-        let mut command = driver.command();
-        command.args(["-x", "c", "-O2", "-fPIE", "-funwind-tables", "-fexceptions", "-ffreestanding", "-w", "-c"]);
-        let status = command.arg(&file).arg("-o").arg(&object).status()?;
-        ensure!(status.success(), "`{}` does not compile the runtime's `{name}.c`", driver.compiler.display());
-        bundle.add(&object, &object, false)?;
+    sfi_support::CXX_SOURCES.into_iter().try_for_each(|source| compile(driver, source, temporary, bundle))
+}
+
+/// Adds `dlopen` and its like if an object or a member of an archive names one of them.
+pub fn add_libraries(driver: &Driver, temporary: &Path, bundle: &mut Bundle) -> anyhow::Result<()> {
+    for name in sfi_support::LIBRARY_FUNCTIONS {
+        if bundle.wants(name)? {
+            return compile(driver, sfi_support::LIBRARY_SOURCE, temporary, bundle);
+        }
     }
     Ok(())
+}
+
+/// Compiles a part of the runtime and adds it.
+fn compile(driver: &Driver, (name, source): (&str, &str), temporary: &Path, bundle: &mut Bundle) -> anyhow::Result<()> {
+    let file = temporary.join(format!("sfi-{name}.c"));
+    let object = file.with_extension("o");
+    std::fs::write(&file, source)?;
+    let mut command = driver.command();
+    command.args(["-x", "c", "-O2", "-fPIE", "-funwind-tables", "-fexceptions", "-ffreestanding", "-w", "-c"]);
+    let status = command.arg(&file).arg("-o").arg(&object).status()?;
+    ensure!(status.success(), "`{}` does not compile the runtime's `{name}.c`", driver.compiler.display());
+    bundle.add(&object, &object, false)
 }
