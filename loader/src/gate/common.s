@@ -212,6 +212,39 @@ sfi_gates_begin:
     mov     \at+5*{WORD}(\base), %r9
 .endm
 
+# Keeps the arguments and the binding of a call in a `Kept` at rsp, and passes the binding to a host
+# function.
+.macro KEEP_CALL
+    STORE_INTS {KEPT_INTS}, %rsp
+    .irp n,0,1,2,3,4,5,6,7
+    movups  %xmm\n, {KEPT_VECTORS}+2*{WORD}*\n(%rsp)
+    .endr
+    mov     %r10, {KEPT_BINDING}(%rsp)
+    mov     %r10, %rdi
+.endm
+
+# Brings the arguments back and drops the record. The call begins again.
+.macro BRING_CALL
+    LOAD_INTS {KEPT_INTS}, %rsp
+    .irp n,0,1,2,3,4,5,6,7
+    movups  {KEPT_VECTORS}+2*{WORD}*\n(%rsp), %xmm\n
+    .endr
+    lea     {KEPT}(%rsp), %rsp
+.endm
+
+# Ends the call instead. eax is the status, r10 the binding, r11 the context. The host function's
+# gate has cleared everything else, and xmm0 is 0, because the function sets none.
+.macro REFUSE_CALL
+    mov     {C_CURRENT}(%r11), %r11
+    mov     {D_TCB}(%r11), %r11
+    mov     %eax, {TCB_ERROR}(%r11)
+    mov     {B_ON_FAULT}(%r10), %rax
+    xor     %r10d, %r10d
+    xor     %r11d, %r11d
+    lea     {KEPT}(%rsp), %rsp
+    ret
+.endm
+
 # The way into a function of a domain. A gate calls it, with the function's address in the frame
 # after the return address. Clears the argument registers after the first \n integers (0-6), and all
 # but the low halves of the first \m vector registers (0-8), or all but xmm0-xmm7 (9), or no vector

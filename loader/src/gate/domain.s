@@ -110,7 +110,7 @@ sfi_gate_\p\c\()_\v:
 .endm
 
 # Domain to domain: the parts off the common path. All gates share them.
-.macro DOMAIN_ASIDE v, avx, fsgs
+.macro DOMAIN_ASIDE v, fsgs
 # The way in. r10 is the binding, rax the callee, r15 the callee's data stack pointer, which stack
 # arguments may lower. The frame lies after the return address.
     .p2align 4
@@ -323,12 +323,7 @@ sfi_refuse_\v:
     mov     %rax, {D_SP}(%r15)
     mov     {FRAME_R15}(%rsp), %r15
     lea     {FRAME_RETURN}-{KEPT}(%rsp), %rsp
-    STORE_INTS {KEPT_INTS}, %rsp
-    .irp n,0,1,2,3,4,5,6,7
-    movups  %xmm\n, {KEPT_VECTORS}+2*{WORD}*\n(%rsp)
-    .endr
-    mov     %r10, {KEPT_BINDING}(%rsp)
-    mov     %r10, %rdi
+    KEEP_CALL
     mov     {C_REVIVE}(%r11), %r10
     call    sfi_gate_host_\v
     FIND_CONTEXT
@@ -342,21 +337,8 @@ sfi_refuse_\v:
     xor     %ecx, %ecx
     cmp     ${E_OK}, %eax
     jne     38f
-    LOAD_INTS {KEPT_INTS}, %rsp
-    .irp n,0,1,2,3,4,5,6,7
-    movups  {KEPT_VECTORS}+2*{WORD}*\n(%rsp), %xmm\n
-    .endr
-    lea     {KEPT}(%rsp), %rsp
+    BRING_CALL
     jmp     *{B_GATE}(%r10)
-# The host function's gate has cleared everything but rax, which is the status. xmm0 becomes 0.
 38:
-    mov     {C_CURRENT}(%r11), %r11
-    mov     {D_TCB}(%r11), %r11
-    mov     %eax, {TCB_ERROR}(%r11)
-    mov     {B_ON_FAULT}(%r10), %rax
-    CLEAR_X \avx, 0
-    xor     %r10d, %r10d
-    xor     %r11d, %r11d
-    lea     {KEPT}(%rsp), %rsp
-    ret
+    REFUSE_CALL
 .endm

@@ -24,34 +24,17 @@ sfi_lane_gate:
     cmp     {C_LIMIT}(%r11), %rsp
     jb      sfi_trap_control
     lea     -{KEPT}(%rsp), %rsp
-    STORE_INTS {KEPT_INTS}, %rsp
-    .irp n,0,1,2,3,4,5,6,7
-    movups  %xmm\n, {KEPT_VECTORS}+2*{WORD}*\n(%rsp)
-    .endr
-    mov     %r10, {KEPT_BINDING}(%rsp)
-    mov     %r10, %rdi
+    KEEP_CALL
     mov     {C_TAKE}(%r11), %r10
     call    *{B_GATE}(%r10)
     FIND_CONTEXT
     mov     {KEPT_BINDING}(%rsp), %r10
     cmp     ${E_OK}, %eax
     jne     3f
-    LOAD_INTS {KEPT_INTS}, %rsp
-    .irp n,0,1,2,3,4,5,6,7
-    movups  {KEPT_VECTORS}+2*{WORD}*\n(%rsp), %xmm\n
-    .endr
-    lea     {KEPT}(%rsp), %rsp
+    BRING_CALL
     jmp     *{B_LANE}(%r10)
-# As at the end of `sfi_refuse`.
 3:
-    mov     {C_CURRENT}(%r11), %r11
-    mov     {D_TCB}(%r11), %r11
-    mov     %eax, {TCB_ERROR}(%r11)
-    mov     {B_ON_FAULT}(%r10), %rax
-    xor     %r10d, %r10d
-    xor     %r11d, %r11d
-    lea     {KEPT}(%rsp), %rsp
-    ret
+    REFUSE_CALL
 
 # Instead of Binding::results. rax and rdx may be results. Of the other registers rcx, rsi, rdi, r8
 # and r9 are free. rsp points to the return address.

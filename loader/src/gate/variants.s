@@ -5,7 +5,7 @@
     GATE_DOMAIN \v, \fsgs, \p, 0
     GATE_DOMAIN \v, \fsgs, \p, 1
     .endr
-    DOMAIN_ASIDE \v, \avx, \fsgs
+    DOMAIN_ASIDE \v, \fsgs
     GATE_ENTER \v, \avx, \fsgs
     GATE_HOST \v, \avx, \fsgs
 
