@@ -57,6 +57,8 @@ const ARCHIVES: Suite = command(&["--test", "archives"], &[]);
 const LINKING: Suite = suite("sfi-loader", "loader", &["--test", "linking"]);
 const IMAGES: Suite = suite("sfi-loader", "loader", &["--test", "images"]);
 const CALLS: Suite = suite("sfi-loader", "loader", &["--test", "bindings", "--test", "names", "--test", "copied_once"]);
+const LINKS: Suite =
+    suite("sfi-loader", "loader", &["--test", "undone", "--test", "link_hostile", "--test", "link_open"]);
 
 /// The parts whose mends no other task leaves out.
 const PARTS: &[Part] = &[
@@ -95,7 +97,7 @@ const PARTS: &[Part] = &[
     Part {
         sources: "loader/src",
         list: include_str!("../planted/loader.txt"),
-        suites: &[IMAGES, CALLS, ARCHIVES, LINKING, GATE],
+        suites: &[IMAGES, CALLS, LINKS, ARCHIVES, LINKING, GATE],
     },
     Part {
         sources: "crates/capi/src",
