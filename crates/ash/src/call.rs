@@ -49,11 +49,6 @@ impl Outbox {
         starts.zip(&self.ends).map(|(start, end)| &self.bytes[start..*end])
     }
 
-    /// Says whether nothing waits.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.ends.is_empty() && self.wakes.is_empty()
-    }
-
     /// Forgets everything.
     pub(crate) fn clear(&mut self) {
         self.bytes.clear();
@@ -91,4 +86,15 @@ pub(crate) fn begin(message: Option<(Frame, Head)>, longest: usize) {
 /// Ends a call. The wishes stay until the next one begins.
 pub(crate) fn end() {
     with(|call| call.message = None);
+}
+
+/// Takes the wishes of the last call.
+pub(crate) fn take() -> Outbox {
+    with(|call| std::mem::take(&mut call.out))
+}
+
+/// Gives the memory of wishes back, once they happened.
+pub(crate) fn give_back(mut out: Outbox) {
+    out.clear();
+    with(|call| call.out = out);
 }

@@ -336,18 +336,16 @@ impl<B: Backend> Engine<B> {
 
 /// Carries out the wishes of a handler that committed.
 fn commit(backend: &mut impl Backend, handler: &Handler, counts: &mut Counts, host: &mut impl Host) {
-    call::with(|call| {
-        if call.out.is_empty() {
-            return;
+    // A host that is woken may load or run other handlers on this thread.
+    let out = call::take();
+    for frame in out.frames() {
+        match backend.send(frame) {
+            Ok(()) => counts.sent += 1,
+            Err(_) => counts.lost += 1,
         }
-        for frame in call.out.frames() {
-            match backend.send(frame) {
-                Ok(()) => counts.sent += 1,
-                Err(_) => counts.lost += 1,
-            }
-        }
-        call.out.wakes.iter().for_each(|value| host.wake(&handler.spec().name, *value));
-    });
+    }
+    out.wakes.iter().for_each(|value| host.wake(&handler.spec().name, *value));
+    call::give_back(out);
 }
 
 /// Returns the key by which handlers are asked.

@@ -5,7 +5,7 @@ use common::{App, Bench, MODES, compile, compile_text, datagram, example, spec};
 use sfi_ash::account::FAULT_CHARGE;
 use sfi_ash::back::Backend;
 use sfi_ash::back::ring::{NotInjected, ring};
-use sfi_ash::engine::{Counts, Engine};
+use sfi_ash::engine::{Counts, Engine, Host, Message};
 use sfi_ash::handler::{Handler, HandlerError, HandlerSpec};
 use sfi_loader::Mode;
 use std::collections::BTreeMap;
@@ -386,4 +386,40 @@ fn a_handler_without_its_function_and_one_that_was_never_rewritten() {
     let raw = common::gcc(&example("increment.c"), "-c");
     let error = Handler::new(spec("raw", raw, Mode::Write), &memory, longest).unwrap_err();
     assert!(matches!(error, HandlerError::Build { .. }), "{error:?}");
+}
+
+/// An application that runs another engine on the same thread when it is woken.
+struct Waking(Bench, Vec<Vec<u8>>);
+
+impl Host for Waking {
+    fn normal(&mut self, _: &Message<'_>) {}
+
+    fn wake(&mut self, _: &str, value: u32) {
+        // The initialiser of a new handler makes trusted calls, too.
+        let object = compile_text(&format!("{VILLAIN}{START}"), "c", Mode::Write);
+        self.0.install(HandlerSpec { priority: value as i32, ..spec("started", object, Mode::Write) });
+        let answers = self.0.datagram(&[8]);
+        self.1.extend(answers);
+    }
+}
+
+/// An initialiser that makes every trusted call. There is no message.
+const START: &str = r#"
+__attribute__((constructor)) static void start(void)
+{
+    if (ash_copy(ash_state, 0, 14) != -1 || ash_reply("no", 2) != -1 || ash_wake(7) != -1)
+        __builtin_trap();
+}
+"#;
+
+#[test]
+fn a_woken_application_runs_other_handlers() {
+    let mut bench = Bench::with(spec("villain", compile_text(VILLAIN, "c", Mode::Write), Mode::Write));
+    let mut host = Waking(Bench::new(&[]), Vec::new());
+    for round in 1..3 {
+        bench.injector.inject(&datagram(7777, &[8])).unwrap();
+        assert_eq!(bench.engine.poll(&mut host).unwrap(), 1);
+        assert_eq!(bench.sent.try_iter().count(), 1, "its own answer leaves");
+        assert_eq!(host.1.len(), round, "and that of the other engine");
+    }
 }
