@@ -13,6 +13,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
+/// The instance of `a` that every second world has. Both share their bindings.
+const INSTANCE: &str = "a#1";
 /// The instructions of `step`: at its start, for each call that it makes, and at its end.
 const COST: [u64; 3] = [20, 40, 30];
 const MOST: u64 = 1 << 40;
@@ -87,6 +89,7 @@ fn host(cx: &mut HostCall<'_>, model: &Mutex<Model>) -> Result<u64, HostError> {
     let spent = held.spent.entry(caller.clone()).or_insert((tenant, 0));
     *spent = (tenant, price + if spent.0 == tenant { spent.1 } else { 0 });
     let name = held.one_of(&NAMES);
+    let entered = held.one_of(&["a", "b", "c", "d", INSTANCE]);
     drop(held);
     match next {
         0..7 => Ok(1),
@@ -96,8 +99,8 @@ fn host(cx: &mut HostCall<'_>, model: &Mutex<Model>) -> Result<u64, HostError> {
         // 1 calls an import if there is no gateway.
         18..20 => Ok(cx.connect_spare(&caller, &format!("{name}.step")).map_or(1, |connected| connected.pointer().0)),
         20..22 => {
-            let step: TypedFn<fn() -> u64> = cx.export(name, "step").unwrap();
-            let _ = step.call(cx, ());
+            let step: Result<TypedFn<fn() -> u64>, _> = cx.export(entered, "step");
+            let _ = step.map(|step| step.call(cx, ()));
             Ok(2)
         }
         // The import's value for errors is 3.
@@ -110,7 +113,7 @@ fn host(cx: &mut HostCall<'_>, model: &Mutex<Model>) -> Result<u64, HostError> {
 fn changes_in_the_middle_of_calls_give_nothing_away() {
     let seeds = std::env::var("SFI_CHANGES").ok().and_then(|text| text.parse().ok()).unwrap_or(60);
     let objects: Vec<Vec<u8>> = (0..4).map(|i| assemble(&text(0x1000 * (i + 1)))).collect();
-    let mut all = [0; 5];
+    let mut all = [0; 6];
     for seed in 0..seeds {
         let mut random = ChaCha20Rng::seed_from_u64(seed);
         let mut builder = World::builder().permit("*", "*").timed();
@@ -145,13 +148,17 @@ fn changes_in_the_middle_of_calls_give_nothing_away() {
             })
             .build()
             .unwrap();
+        let instance = seed.is_multiple_of(2).then(|| world.instantiate("a").unwrap());
         for _ in 0..30 {
             let mut held = lock(&model);
             (held.fuel, held.spent) = (60, HashMap::new());
-            let name = held.one_of(&NAMES);
+            let name = held.one_of(&["a", "b", "c", "d", INSTANCE]);
             drop(held);
-            if world.domain(name).unwrap().is_dead() {
-                world.restart(name).unwrap();
+            let Ok(domain) = world.domain(name) else { continue };
+            match instance {
+                Some(instance) if domain.is_dead() && name == INSTANCE => world.reset(instance).unwrap(),
+                _ if domain.is_dead() => world.restart(name).unwrap(),
+                _ => {}
             }
             let step: TypedFn<fn() -> u64> = world.domain(name).unwrap().export("step").unwrap();
             match step.call(&mut world, ()) {
@@ -167,6 +174,7 @@ fn changes_in_the_middle_of_calls_give_nothing_away() {
                 if !domain.is_dead() && domain.tenant() == *tenant {
                     assert_eq!(domain.instructions_left(), Some(MOST - spent), "seed {seed}: domain {name}");
                     all[3] += 1;
+                    all[5] += u64::from(name == INSTANCE);
                 }
             }
         }
