@@ -211,8 +211,7 @@ impl Registered {
 }
 
 impl Domain {
-    /// Describes the domain, without what the rest of the manifest says about it. Paths are relative
-    /// to `directory`.
+    /// Describes the domain, as far as its own table does. Paths are relative to `directory`.
     ///
     /// # Errors
     /// [`ManifestError::File`]; what `declaration` says.
