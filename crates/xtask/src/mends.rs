@@ -57,8 +57,11 @@ const ARCHIVES: Suite = command(&["--test", "archives"], &[]);
 const LINKING: Suite = suite("sfi-loader", "loader", &["--test", "linking"]);
 const IMAGES: Suite = suite("sfi-loader", "loader", &["--test", "images"]);
 const CALLS: Suite = suite("sfi-loader", "loader", &["--test", "bindings", "--test", "names", "--test", "copied_once"]);
-const LINKS: Suite =
-    suite("sfi-loader", "loader", &["--test", "undone", "--test", "link_hostile", "--test", "link_open"]);
+const LINKS: Suite = suite(
+    "sfi-loader",
+    "loader",
+    &["--test", "undone", "--test", "exits", "--test", "link_hostile", "--test", "link_open"],
+);
 
 /// The parts whose mends no other task leaves out.
 const PARTS: &[Part] = &[

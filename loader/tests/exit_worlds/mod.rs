@@ -54,7 +54,7 @@ pub const fn exit(name: &'static str, end: End, clock: Clock, middle: &'static s
 
 /// The exits. `PASS` stands for the middle's canaries where a caller may find them, `DIE` for
 /// canaries everywhere.
-pub const EXITS: [Exit; 28] = [
+pub const EXITS: [Exit; 30] = [
     exit("m_return", End::Returned, Clock::None, "PASS call leave\nret"),
     exit("m_fault", End::Failed, Clock::None, "DIE ud2"),
     exit("m_wild", End::Failed, Clock::None, "DIE xor %eax,%eax\nmovl $0,%gs:16(%eax)\nret"),
@@ -70,6 +70,8 @@ pub const EXITS: [Exit; 28] = [
     exit("m_host_error", End::Recovered, Clock::None, "PASS call h_error\nret"),
     exit("m_undone", End::Recovered, Clock::None, "PASS call h_undo\nret"),
     exit("m_undone_fault", End::Failed, Clock::None, "call h_undo_fault\nDIE ud2"),
+    exit("m_undone_several", End::Failed, Clock::None, "call back_undo_1\nret"),
+    exit("m_undone_deep", End::Failed, Clock::None, "call back_undo_2\nret"),
     exit("m_unbound", End::Recovered, Clock::None, "PASS call unbound\nret"),
     exit("h_panic", End::Host, Clock::None, ""),
     exit("h_enter", End::Host, Clock::None, ""),
@@ -93,6 +95,8 @@ pub fn back(width: Width) -> String {
         ("ruin", format!("{ruin}ud2")),
         ("spin", format!("{ruin}1: jmp 1b\nret")),
         ("back_1", format!("call die\n{ruin}ret")),
+        ("back_undo_1", format!("call h_back_undo_1\ncall die\n{ruin}ret")),
+        ("back_undo_2", format!("call h_back_undo_2\ncall die\n{ruin}ud2")),
         ("back_spin", format!("call slow_die\n{ruin}ret")),
         ("back_over", format!("call slow_die\n{ruin}1: jmp 1b\nret")),
         ("deep_die", format!("call m_again_die\n{ruin}ud2")),
@@ -107,11 +111,13 @@ pub fn back(width: Width) -> String {
 }
 
 /// The functions of the domain behind the middle that the middle calls.
-pub const BEHIND: [&str; 12] = [
+pub const BEHIND: [&str; 14] = [
     "leave",
     "ruin",
     "spin",
     "back_1",
+    "back_undo_1",
+    "back_undo_2",
     "back_spin",
     "back_over",
     "deep_die",
@@ -278,6 +284,9 @@ pub fn describe(case: &Case, lanes: bool) -> Builder {
         last = last.import(name, to("middle", name, Trust::MutualDistrust));
     }
     last = last.import("h_nested", host("h_nested")).import("h_panicking", host("h_panicking"));
+    for name in ["h_back_undo_1", "h_back_undo_2"] {
+        last = last.import(name, host(name));
+    }
     if case.clock == Clock::Budget {
         let budget = Budget { cpu: Some(LIMIT), ..Budget::default() };
         (centre, last) = (centre.budget(budget), last.budget(budget));
@@ -301,6 +310,13 @@ pub fn describe(case: &Case, lanes: bool) -> Builder {
         HOST.plant_here(width);
         Ok(0)
     });
+    for import in ["back_undo_1", "back_undo_2"] {
+        builder = offer(builder, lanes, &format!("h_{import}"), move |cx| {
+            cx.disconnect("middle", import).unwrap();
+            HOST.plant_here(width);
+            Ok(0)
+        });
+    }
     builder = offer(builder, lanes, "h_undo_fault", move |cx| {
         cx.disconnect("watcher", "m_undone_fault").unwrap();
         HOST.plant_here(width);

@@ -157,8 +157,11 @@ impl Inner {
         // change.
         // SAFETY: a mapped record.
         let mut binding = unsafe { *at };
-        binding.callee = self.manager.nobody;
-        binding.shim = shim::unbound();
+        // Without a shim it leads to a domain. The gates tell both kinds apart by that.
+        match binding.shim {
+            0 => binding.callee = self.manager.nobody,
+            _ => binding.shim = shim::unbound(),
+        }
         self.gates.control.write_bindings(&[(number, binding)]).map_err(BindError::Memory)
     }
 
