@@ -100,7 +100,8 @@ fn host(cx: &mut HostCall<'_>, model: &Mutex<Model>) -> Result<u64, HostError> {
         18..20 => Ok(cx.connect_spare(&caller, &format!("{name}.step")).map_or(1, |connected| connected.pointer().0)),
         20..22 => {
             let step: Result<TypedFn<fn() -> u64>, _> = cx.export(entered, "step");
-            let _ = step.map(|step| step.call(cx, ()));
+            let returned = step.is_ok_and(|step| step.call(cx, ()).is_ok());
+            assert!(!returned || !cx.domain(entered).unwrap().is_dead(), "the dead do not return");
             Ok(2)
         }
         // The import's value for errors is 3.
@@ -162,7 +163,10 @@ fn changes_in_the_middle_of_calls_give_nothing_away() {
             }
             let step: TypedFn<fn() -> u64> = world.domain(name).unwrap().export("step").unwrap();
             match step.call(&mut world, ()) {
-                Ok(_) => all[0] += 1,
+                Ok(_) => {
+                    assert!(!world.domain(name).unwrap().is_dead(), "seed {seed}: the dead do not return");
+                    all[0] += 1;
+                }
                 Err(CallError::Fault(_)) => all[1] += 1,
                 Err(other) => panic!("seed {seed}: {other}"),
             }
