@@ -88,7 +88,9 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     command.args(["test", "--release", "-p", "sfi-loader", "--test", "exits"]).env("SFI_EXITS", "all");
     steps.tests("every way out of a crossing", &mut command)?;
     let mut command = Command::new(cargo());
-    command.args(["test", "--release", "-p", "sfi-loader", "--test", "changing"]).env("SFI_CHANGES", "20000");
+    command
+        .args(["test", "--release", "-p", "sfi-loader", "--test", "changing", "--test", "link_changing"])
+        .env("SFI_CHANGES", "20000");
     steps.tests("changes in the middle of calls", &mut command)?;
     let mut command = Command::new(cargo());
     command.args(["test", "--release", "-p", "sfi-cli", "--test", "speculation", "--", "--nocapture"]);
