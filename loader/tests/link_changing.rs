@@ -132,7 +132,7 @@ fn ask(cx: &mut HostCall<'_>, model: &Mutex<Model>) -> Result<u64, HostError> {
 
 #[test]
 fn pointers_mean_one_function_or_trap() {
-    let rounds = std::env::var("SFI_CHANGES").ok().and_then(|text| text.parse().ok()).unwrap_or(12);
+    let rounds: u64 = std::env::var("SFI_CHANGES").ok().and_then(|text| text.parse().ok()).unwrap_or(12);
     let libraries: Vec<Library> = (0..LIBRARIES).map(library).collect();
     let object = assemble(&app());
     let mut all = [0; 5];
