@@ -258,3 +258,27 @@ fn no_fibers_and_no_handlers_of_faults() {
     let mut world = World::builder().domain(spec(false)).host_fn("catch", catch).build().unwrap();
     assert_eq!(unary(&world, "a", "free").call(&mut world, (0,)), Ok(1));
 }
+
+/// A client passes a function, which the server calls. Each pays for its own text, at every level,
+/// also if the server dies meanwhile.
+#[test]
+fn functions_that_cross_pay() {
+    for trust in [Trust::MutualDistrust, Trust::TrustedServer, Trust::TrustedBoth] {
+        for dies in [false, true] {
+            let client = paying("run", 9, "lea each(%rip),%rdi\ncall serve\nmov %r12,%rax\nret")
+                + &paying("each", 2, "1:\nsub $4,%r14\njb 9f\nmov $7,%eax\nret");
+            let end = if dies { "ud2" } else { "ret" };
+            let call = |charge: u32| format!("sub ${charge},%r14\njb 9f\nmov %rbx,%rax\n{CALL_RAX}");
+            let server = paying("serve", 4, &format!("mov %rdi,%rbx\n{}{}{}{end}", call(5), call(5), call(6)));
+            let import = Import::domain("server", "serve").signature("(fn() -> int) -> int").trust(trust);
+            let client = budgeted("client", &client, 1000).import("serve", import);
+            let world = World::builder().domain(client).domain(budgeted("server", &server, 1000));
+            let mut world = world.build().unwrap();
+            let run = unary(&world, "client", "run");
+            assert!(run.call(&mut world, (0,)).is_ok(), "{trust}");
+            let left = |name: &str| world.domain(name).unwrap().instructions_left().unwrap();
+            assert_eq!(left("client"), 1000 - 9 - 3 * (2 + 4), "{trust}, dies: {dies}");
+            assert!(dies || left("server") == 1000 - 4 - 16, "{trust}: {}", left("server"));
+        }
+    }
+}
