@@ -63,6 +63,18 @@ impl Bundle {
         Ok(())
     }
 
+    /// Adds one member of an archive, if it is there. It is linked only if something needs it.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn add_member(&mut self, path: &Path, member: &str) -> anyhow::Result<()> {
+        let first = self.parts.len();
+        self.add(path, path, false)?;
+        let added = self.parts.split_off(first);
+        self.parts.extend(added.into_iter().filter(|part| part.name == member));
+        Ok(())
+    }
+
     /// Rewrites the objects and packs them into an archive. Returns `None` after it reported that
     /// an object was refused.
     ///

@@ -23,6 +23,8 @@ pub struct Line {
     pub library: bool,
     /// `--plugin`: code for a domain of a manifest, without `main`.
     pub plugin: bool,
+    /// `-fopenmp` and its like: gcc's code calls its library for threads of loops and tasks.
+    pub openmp: bool,
     /// The linker's options.
     pub wishes: Wishes,
 }
@@ -92,7 +94,10 @@ pub fn parse(arguments: &[OsString]) -> anyhow::Result<Line> {
                 let value = value(&text)?;
                 line.flags.extend([argument.clone(), value]);
             }
-            _ if text.starts_with('-') && text != "-" => line.flags.push(argument.clone()),
+            _ if text.starts_with('-') && text != "-" => {
+                line.openmp = openmp(&text).unwrap_or(line.openmp);
+                line.flags.push(argument.clone());
+            }
             _ => {
                 let path = PathBuf::from(argument);
                 line.inputs.push(match &language {
@@ -104,6 +109,16 @@ pub fn parse(arguments: &[OsString]) -> anyhow::Result<Line> {
     }
     line.link(&mut linker)?;
     Ok(line)
+}
+
+/// Says whether a flag turns the compiler's own threads on or off, or returns `None` for another
+/// flag.
+fn openmp(flag: &str) -> Option<bool> {
+    match flag {
+        "-fopenmp" | "-fopenacc" => Some(true),
+        "-fno-openmp" => Some(false),
+        _ => flag.strip_prefix("-ftree-parallelize-loops=").map(|count| count != "1"),
+    }
 }
 
 /// Says whether a file is an object or a library, by its name.
@@ -201,6 +216,14 @@ mod tests {
         assert!(line("-nostdlib a.o").bare);
         assert!(parse(&["-o".into()]).is_err());
         assert!(line("-shared a.o").library);
+        for (flags, openmp) in [
+            ("-fopenmp a.c", true),
+            ("-ftree-parallelize-loops=4 a.c", true),
+            ("-fopenmp -fno-openmp a.c", false),
+            ("-fopenmp-simd a.c", false),
+        ] {
+            assert_eq!(line(flags).openmp, openmp, "{flags}");
+        }
         assert!(parse(&["-nostartfiles".into(), "a.o".into()]).is_err());
     }
 

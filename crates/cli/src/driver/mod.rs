@@ -44,6 +44,7 @@ fn link(driver: &Driver, flags: &[OsString], libc_dir: &Path, line: &Line) -> an
     let mut bundle = Bundle::default();
     let mut whole = false;
     let mut cxx = driver.cxx;
+    let mut openmp = line.openmp;
     for (number, item) in line.inputs.iter().enumerate() {
         match item {
             Item::Source(path, language) => {
@@ -66,7 +67,8 @@ fn link(driver: &Driver, flags: &[OsString], libc_dir: &Path, line: &Line) -> an
             Item::Library(name) => {
                 // The link adds these libraries itself at its end.
                 cxx |= matches!(&**name, "stdc++" | "supc++");
-                if matches!(&**name, "stdc++" | "supc++" | "gcc" | "gcc_s" | "gcc_eh" | "c") {
+                openmp |= name == "gomp";
+                if matches!(&**name, "stdc++" | "supc++" | "gcc" | "gcc_s" | "gcc_eh" | "gomp" | "c") {
                     continue;
                 }
                 let path = find(driver, libc_dir, line, name)?;
@@ -82,6 +84,9 @@ fn link(driver: &Driver, flags: &[OsString], libc_dir: &Path, line: &Line) -> an
         bundle.select(&[], &line.wishes.undefined)?;
         write_output(&output, &bundle.library()?, 0o755)?;
         return Ok(ExitCode::SUCCESS);
+    }
+    if openmp && !line.bare {
+        runtime::add_openmp(driver, temporary.path(), &mut bundle)?;
     }
     runtime::add_runtime(driver, cxx, temporary.path(), &mut bundle)?;
     runtime::add_libraries(driver, temporary.path(), &mut bundle)?;

@@ -1,4 +1,4 @@
-//! The C++ runtime of a program, and its functions that open libraries.
+//! The C++ runtime of a program, gcc's library for OpenMP, and the functions that open libraries.
 
 use super::compiler::{Driver, library};
 use crate::bundle::Bundle;
@@ -23,7 +23,21 @@ pub fn add_runtime(driver: &Driver, cxx: bool, temporary: &Path, bundle: &mut Bu
     } else if !bundle.wants(UNWINDER)? {
         return Ok(());
     }
+    // The personality of C compiled with -fexceptions. The other members are another unwinder.
+    if let Some(library) = library(driver, "libgcc_eh.a")? {
+        bundle.add_member(&library, "unwind-c.o")?;
+    }
     sfi_support::CXX_SOURCES.into_iter().try_for_each(|source| compile(driver, source, temporary, bundle))
+}
+
+/// Adds gcc's library for OpenMP, with the functions that it expects of a libc.
+pub fn add_openmp(driver: &Driver, temporary: &Path, bundle: &mut Bundle) -> anyhow::Result<()> {
+    let library = library(driver, "libgomp.a")?;
+    let library = library.with_context(
+        || "cannot find libgomp.a, which comes with gcc: name gcc in SFI_CC, or g++ in SFI_CXX, for -fopenmp",
+    )?;
+    bundle.add(&library, &library, false)?;
+    compile(driver, sfi_support::OPENMP_SOURCE, temporary, bundle)
 }
 
 /// Adds `dlopen` and its like if an object or a member of an archive names one of them.
