@@ -8,6 +8,7 @@ pub(crate) mod kept;
 pub(crate) mod records;
 pub(crate) mod room;
 pub(crate) mod stubs;
+pub(crate) mod sync;
 
 use crate::gate::frame::{Frame, HostEntry, Kept};
 use crate::gate::records::{

@@ -6,9 +6,13 @@
 //! inside, and then looks whether the door is still open. A lane that closes a door makes all
 //! processors see that ([`barrier`]), and looks whether the lane is inside. So one of both sees the
 //! other, and the way in needs no atomic instruction.
+//!
+//! `loader/tests/doors.rs` runs this file with other atomics, in every order that the memory model
+//! allows.
 
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering, compiler_fence};
-use std::time::Duration;
+pub(crate) use crate::gate::sync::{barrier, prepare, sleep, wake};
+
+use crate::gate::sync::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering, compiler_fence};
 
 /// One lane's way into one domain. Gates use it as well.
 #[repr(C, align(64))]
@@ -107,6 +111,36 @@ impl Room {
         lives
     }
 
+    /// Returns the lanes that are inside, or may enter without asking, without lane `but`. First
+    /// closes the doors of the others, if `ask` says so.
+    pub(crate) fn users(&self, but: usize, ask: bool) -> impl Iterator<Item = usize> + '_ {
+        if ask {
+            let others = self.doors.iter().enumerate().filter(|(lane, _)| *lane != but);
+            if others.filter(|(_, door)| door.close()).count() > 0 {
+                barrier();
+            }
+        }
+        let uses = move |(lane, door): &(usize, &Door)| *lane != but && (door.is_open() || door.is_inside());
+        self.doors.iter().enumerate().filter(uses).map(|(lane, _)| lane)
+    }
+
+    /// Takes one of so many E-stacks for a lane, and sets the mark of its call. Says whether one was
+    /// free and the domain lives. Only one lane at a time may call this.
+    pub(crate) fn claim(&self, lane: usize, estacks: usize, mark: u64) -> bool {
+        let full = |ask| self.users(lane, ask).count() >= estacks;
+        if full(false) && full(true) {
+            return false;
+        }
+        let door = &self.doors[lane];
+        door.inside.store(mark, Ordering::SeqCst);
+        let lives = self.open(door);
+        if !lives {
+            // It ended in this moment.
+            self.go_out(door);
+        }
+        lives
+    }
+
     /// Leaves on the lane's own thread, and lets those know that wait. Async-signal-safe.
     #[inline]
     pub(crate) fn go_out(&self, door: &Door) {
@@ -123,105 +157,5 @@ impl Room {
     pub(crate) fn wake(&self) {
         self.turn.fetch_add(1, Ordering::SeqCst);
         wake(&self.turn);
-    }
-}
-
-/// Command of `membarrier`: `MEMBARRIER_CMD_PRIVATE_EXPEDITED` (linux/membarrier.h).
-const BARRIER: libc::c_int = 1 << 3;
-/// Command of `membarrier`: `MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED`.
-const REGISTER: libc::c_int = 1 << 4;
-
-/// Makes the process ready for [`barrier`].
-///
-/// # Errors
-/// The kernel is older than 4.14 or refuses the call.
-pub(crate) fn prepare() -> std::io::Result<()> {
-    // SAFETY: a system call without pointers.
-    match unsafe { libc::syscall(libc::SYS_membarrier, REGISTER, 0, 0) } {
-        0 => Ok(()),
-        _ => Err(std::io::Error::last_os_error()),
-    }
-}
-
-/// Orders the accesses of all running threads of the process: what each did before is seen here,
-/// and what is done before this is seen by each. Needs [`prepare`].
-pub(crate) fn barrier() {
-    // SAFETY: a system call without pointers.
-    if unsafe { libc::syscall(libc::SYS_membarrier, BARRIER, 0, 0) } != 0 {
-        // It worked before, so a filter of system calls was installed since. Without it two lanes
-        // could be on one stack.
-        std::process::abort();
-    }
-}
-
-/// Sleeps until [`wake`], a signal or the end of the time, unless the word has another value.
-pub(crate) fn sleep(word: &AtomicU32, value: u32, time: Duration) {
-    let time = libc::timespec { tv_sec: time.as_secs() as i64, tv_nsec: time.subsec_nanos().into() };
-    let wait = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
-    // SAFETY: valid pointers.
-    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), wait, value, &raw const time) };
-}
-
-/// Wakes all that [`sleep`] on a word. Async-signal-safe.
-pub(crate) fn wake(word: &AtomicU32) {
-    let wake = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
-    // SAFETY: as above.
-    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), wake, i32::MAX) };
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_closed_door_lets_nobody_in() {
-        let room = Room::new(2);
-        let [first, second] = &room.doors[..] else { panic!() };
-        assert!(!first.go_in(8) && !first.is_inside());
-        assert!(room.open(first) && first.go_in(8) && first.is_inside() && !second.is_inside());
-        room.end();
-        assert!(room.is_ended() && first.is_inside() && !first.is_open());
-        let turn = room.turn.load(Ordering::SeqCst);
-        room.go_out(first);
-        assert_eq!(room.turn.load(Ordering::SeqCst), turn + 1, "those that wait are woken");
-        assert!(!room.open(first) && !first.is_open(), "no door of an ended domain stays open");
-        room.begin();
-        assert!(room.open(second) && second.go_in(16));
-        room.go_out(second);
-        assert_eq!(room.turn.load(Ordering::SeqCst), turn + 1, "by an open door one leaves quietly");
-    }
-
-    /// One thread enters as fast as it can, the other one closes the door and looks. Never are both
-    /// sure.
-    #[test]
-    fn one_of_both_sees_the_other() {
-        prepare().unwrap();
-        let room = Room::new(1);
-        let (door, owned, over) = (&room.doors[0], AtomicBool::new(false), AtomicBool::new(false));
-        let entered = AtomicU64::new(0);
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                while !over.load(Ordering::Relaxed) {
-                    if door.go_in(1) {
-                        assert!(!owned.load(Ordering::Relaxed), "inside, and somebody else as well");
-                        entered.fetch_add(1, Ordering::Relaxed);
-                        room.go_out(door);
-                    }
-                }
-            });
-            let mut rounds = 0;
-            while rounds < 20_000 || entered.load(Ordering::Relaxed) < 1_000 {
-                rounds += 1;
-                door.close();
-                barrier();
-                if !door.is_inside() {
-                    owned.store(true, Ordering::Relaxed);
-                    std::hint::spin_loop();
-                    owned.store(false, Ordering::SeqCst);
-                }
-                door.closed.store(0, Ordering::SeqCst);
-            }
-            over.store(true, Ordering::Relaxed);
-        });
     }
 }

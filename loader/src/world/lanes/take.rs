@@ -14,7 +14,7 @@ use crate::gate::fault::RawFault;
 use crate::gate::frame::{Frame, Kept};
 use crate::gate::ids::{DomainId, Id};
 use crate::gate::records::{Caught, Context, DomainState, Status};
-use crate::gate::room::{self, Door};
+use crate::gate::room;
 use crate::spec::Restart;
 use crate::spec::busy::Busy;
 use crate::world::held::Held;
@@ -39,18 +39,9 @@ enum Attempt {
 }
 
 impl Group {
-    /// Returns the lanes that are inside a domain, or may enter it without asking. First closes the
-    /// doors of those that are not inside, if `ask` says so.
-    fn users(&self, domain: DomainId, but: usize, ask: bool) -> impl Iterator<Item = usize> + '_ {
-        let doors = &self.members.rooms[domain.place()].doors;
-        if ask {
-            let closed = doors.iter().enumerate().filter(|(lane, door)| *lane != but && door.close()).count();
-            if closed > 0 {
-                room::barrier();
-            }
-        }
-        let uses = move |(lane, door): &(usize, &Door)| *lane != but && (door.is_open() || door.is_inside());
-        doors.iter().enumerate().filter(uses).map(|(lane, _)| lane)
+    /// Returns the lanes that are inside a domain, or may enter it without asking.
+    fn users(&self, domain: DomainId, but: usize) -> impl Iterator<Item = usize> + '_ {
+        self.members.rooms[domain.place()].users(but, false)
     }
 
     /// Tries to take an E-stack.
@@ -72,7 +63,7 @@ impl Group {
             }
             // A signal handler closed the doors, and did not wait until all processors saw it.
             room::barrier();
-            if self.users(domain, lane, false).next().is_some() {
+            if self.users(domain, lane).next().is_some() {
                 return Attempt::Busy;
             }
             *restarts += 1;
@@ -80,17 +71,7 @@ impl Group {
             door.inside.store(mark, Ordering::SeqCst);
             return Attempt::Renew;
         }
-        let full = |ask| self.users(domain, lane, ask).count() >= home.estacks;
-        if full(false) && full(true) {
-            return Attempt::Busy;
-        }
-        door.inside.store(mark, Ordering::SeqCst);
-        if room.open(door) {
-            return Attempt::Inside;
-        }
-        // It ended in this moment.
-        room.go_out(door);
-        Attempt::Busy
+        if room.claim(lane, home.estacks, mark) { Attempt::Inside } else { Attempt::Busy }
     }
 
     /// Says whether a lane that waits can never go on: each lane that it waits for waits for an
@@ -100,8 +81,8 @@ impl Group {
         loop {
             let free = |(other, domain): (usize, &Option<DomainId>)| {
                 let Some(domain) = *domain else { return false };
-                let mut users = self.users(domain, other, false);
-                let few = self.users(domain, other, false).count() < self.homes[domain].estacks;
+                let mut users = self.users(domain, other);
+                let few = self.users(domain, other).count() < self.homes[domain].estacks;
                 // All must leave a domain that ended, and nobody enters one that begins.
                 let room = &self.members.rooms[domain.place()];
                 if room.is_ended() || waits.renewing[domain.place()].0.is_some() {
@@ -144,7 +125,7 @@ impl Group {
         let room = &self.members.rooms[domain.place()];
         room.doors.iter().for_each(|door| _ = door.close());
         room::barrier();
-        if self.users(domain, lane, false).next().is_some() {
+        if self.users(domain, lane).next().is_some() {
             return false;
         }
         room.end();
