@@ -25,7 +25,7 @@
  *    Worlds of different threads know nothing of each other: a world per thread is never in use. A
  *    use within a function that forbids it is SFI_IN_USE. Closing a world while another thread uses
  *    it, or waits for it, is not detected. Several threads may use configs, functions, bound
- *    functions, code, templates, pools and servers while none changes or frees them.
+ *    functions, code, templates, pools, servers and lanes while none changes or frees them.
  *  - Host functions run on the thread that uses the world. A host function may use that world while
  *    it runs; functions with the remark "not within a host function" return SFI_IN_USE there. It
  *    must return: no longjmp and no thread exit may leave it. A C++ exception that leaves it, or
@@ -60,7 +60,7 @@ enum {
     SFI_TIME = 2,      /* a limit or budget was used up; the domain is dead */
     SFI_DEAD = 3,      /* the domain faulted before */
     SFI_REFUSED = 4,   /* the domain cannot be entered now: it is active with an unusable stack,
-                        * or calls nest too deeply */
+                        * calls nest too deeply, or other lanes are in it */
     SFI_ARGUMENTS = 5, /* they do not fit the signature or declaration, a buffer is too short, or
                         * the data stack has no room */
     SFI_GONE = 6,      /* a reload removed the function, or it belongs to another world, or the
@@ -82,7 +82,7 @@ enum {
                         * restarted */
     SFI_NOT_READY = 17, /* the domain is dead; a call after the penalties of its owner restarts
                          * it */
-    SFI_BUSY = 18,      /* all worlds of the pool or server are in use */
+    SFI_BUSY = 18,      /* all worlds of the pool or server, or all lanes, are in use */
     SFI_INSTRUCTIONS = 19 /* the budget of instructions is used up; the domain is dead */
 };
 
@@ -114,6 +114,7 @@ typedef struct sfi_code sfi_code;
 typedef struct sfi_template sfi_template;
 typedef struct sfi_pool sfi_pool;
 typedef struct sfi_server sfi_server;
+typedef struct sfi_lanes sfi_lanes;
 
 /* An argument or result: an integer, a pointer in a domain's terms (u), or the bits of a
  * floating-point number. All 64 bits go to the domain. Make values with the functions below, so
@@ -291,6 +292,24 @@ SFI_API sfi_status sfi_server_new(const sfi_template *from, size_t instances, si
 SFI_API sfi_status sfi_server_enter(const sfi_server *server, uint64_t wait_ns, sfi_world **world, sfi_error **error);
 SFI_API sfi_status sfi_server_state(const sfi_server *server, size_t *idle, size_t *waiting, sfi_error **error);
 SFI_API void sfi_server_free(sfi_server *handle);
+
+/* Lanes: one world that `count` threads of the host enter at once (1 to 64). Its domains and their
+ * memory are the same in all lanes. A domain lets `threads` callers in at a time (manifest, default
+ * 1). Others wait as `busy` in the manifest says, and then get SFI_REFUSED. So does a call that would
+ * close a circle of waits. Outside mode full more than one caller needs
+ * `clock = "exposing"`. A fault ends the domain for all lanes, and `restart` begins its next life
+ * when the last one is out.
+ *
+ * A lane is a world for one thread at a time, until sfi_world_close gives it back. wait_ns is as for
+ * sfi_server_enter. Functions that were found in a lane belong to it: find them in each. The config
+ * offers functions (sfi_config_function), which several threads run at once, rules, limits, the
+ * clock and sharing. Domains have no `syscalls`, and bindings, regions and objects do not change.
+ * Lanes may be freed before the last of them is closed. */
+SFI_API sfi_status sfi_lanes_open(const char *manifest, const sfi_config *config, size_t count, sfi_lanes **opened, sfi_error **error);
+SFI_API sfi_status sfi_lanes_open_text(const char *text, const char *directory, const sfi_config *config, size_t count, sfi_lanes **opened, sfi_error **error);
+SFI_API sfi_status sfi_lanes_enter(const sfi_lanes *lanes, uint64_t wait_ns, sfi_world **world, sfi_error **error);
+SFI_API sfi_status sfi_lanes_idle(const sfi_lanes *lanes, size_t *idle, sfi_error **error);
+SFI_API void sfi_lanes_free(sfi_lanes *handle);
 
 /* Restarts a domain: gives it back the state in which it was built, with fresh data at the same
  * place. Not within a host function. */

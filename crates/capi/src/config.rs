@@ -158,6 +158,25 @@ impl sfi_config {
         })
     }
 
+    /// Adds the config to the description of a world with lanes. Its host functions run in several
+    /// threads.
+    pub(crate) fn apply_to_lanes(&self, mut builder: Builder) -> Result<Builder> {
+        let other = [
+            (self.functions.iter().any(|f| matches!(f.1, Offer::Serve(..))), "functions with a declaration"),
+            (self.permission.is_some(), "a function that decides about connections"),
+            (self.one_thread, "the promise of one thread"),
+        ];
+        if let Some((_, what)) = other.into_iter().find(|(has, _)| *has) {
+            return Err(Failure::new(INVALID, format!("lanes cannot have {what}")));
+        }
+        for (name, offer, user) in &self.functions {
+            if let Offer::Function(function) = offer {
+                builder = builder.shared_fn(name, plain(Record::Current, *function, *user));
+            }
+        }
+        Ok(self.apply_rules(builder))
+    }
+
     /// Adds the whole config to the description of a world.
     pub(crate) fn apply(&self, mut builder: Builder, shared: &Arc<Shared>) -> Builder {
         for (name, offer, user) in &self.functions {
@@ -178,15 +197,6 @@ impl sfi_config {
                 }
             };
         }
-        if self.clock {
-            builder = builder.clock();
-        }
-        if self.interruptible {
-            builder = builder.interruptible();
-        }
-        for (client, entry) in &self.permits {
-            builder = builder.permit(client, entry);
-        }
         if let Some((Some(permission), user)) = self.permission {
             let shared = Arc::clone(shared);
             builder = builder.permission(move |request| {
@@ -198,6 +208,20 @@ impl sfi_config {
                 // SAFETY: as above.
                 unsafe { permission(user.get(), client.as_ptr(), entry.as_ptr(), permitted) != 0 }
             });
+        }
+        self.apply_rules(builder)
+    }
+
+    /// Adds what is no function: the clock, rules for connections, limits.
+    fn apply_rules(&self, mut builder: Builder) -> Builder {
+        if self.clock {
+            builder = builder.clock();
+        }
+        if self.interruptible {
+            builder = builder.interruptible();
+        }
+        for (client, entry) in &self.permits {
+            builder = builder.permit(client, entry);
         }
         if let Some(limits) = self.limits.map(sfi_limits::limits) {
             builder = builder.timed();

@@ -16,15 +16,15 @@ use std::time::Duration;
 
 /// The description of a template's worlds.
 #[derive(Debug)]
-struct Described {
-    manifest: Arc<Manifest>,
-    directory: PathBuf,
-    order: Option<crate::sharing::Order>,
+pub(crate) struct Described {
+    pub manifest: Arc<Manifest>,
+    pub directory: PathBuf,
+    pub order: Option<crate::sharing::Order>,
 }
 
 impl Described {
     /// Makes a world whose host functions find its record by their thread.
-    fn world(&self, make: impl FnOnce() -> Result<Holder>) -> Result<*mut sfi_world> {
+    pub(crate) fn world(&self, make: impl FnOnce() -> Result<Holder>) -> Result<*mut sfi_world> {
         let shared = Arc::new(Shared::announced(self.order.map(crate::sharing::Turns::new)));
         let made = {
             // Initialisers call host functions, so this thread uses the world already.
@@ -73,8 +73,8 @@ impl From<Exhausted> for Failure {
     }
 }
 
-/// Makes worlds of a template while their initialisers may call host functions.
-fn starting<R>(make: impl FnOnce() -> Result<R>) -> Result<R> {
+/// Makes worlds of several threads while their initialisers may call host functions.
+pub(crate) fn starting<R>(make: impl FnOnce() -> Result<R>) -> Result<R> {
     let shared = Shared::announced(None);
     let _announced = shared.announce();
     shared.take(crate::enter::this_thread()).expect("nobody else knows the record");
@@ -185,8 +185,8 @@ api! {
 /// Frees a handle.
 ///
 /// # Safety
-/// Null, or a handle from this module that is not used again.
-unsafe fn free<T>(handle: *mut T) {
+/// Null, or a handle from a box that is not used again.
+pub(crate) unsafe fn free<T>(handle: *mut T) {
     if !handle.is_null() {
         // SAFETY: see the function's contract.
         drop(unsafe { Box::from_raw(handle) });

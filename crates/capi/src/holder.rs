@@ -1,6 +1,6 @@
 //! The worlds behind the host's handles, and where they go when the host closes them.
 
-use sfi_loader::{CallError, Lease, Pooled, Server, World};
+use sfi_loader::{CallError, Lane, Lanes, Lease, Pooled, Server, World};
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -13,6 +13,8 @@ pub(crate) enum Holder {
     Pooled(Pooled),
     /// It goes back to its server.
     Leased(Leased),
+    /// It is one of several lanes.
+    Lane(InLane),
 }
 
 /// A lease, and the server that it borrows.
@@ -39,6 +41,30 @@ impl Drop for Leased {
     }
 }
 
+/// A lane, and the lanes that it borrows.
+pub(crate) struct InLane {
+    /// Dropped before the lanes.
+    lane: ManuallyDrop<Lane<'static>>,
+    _lanes: Arc<Lanes>,
+}
+
+impl InLane {
+    /// Keeps a lane with the others.
+    ///
+    /// # Safety
+    /// The lane is one of these.
+    pub(crate) unsafe fn new(lane: Lane<'static>, lanes: Arc<Lanes>) -> Self {
+        Self { lane: ManuallyDrop::new(lane), _lanes: lanes }
+    }
+}
+
+impl Drop for InLane {
+    fn drop(&mut self) {
+        // SAFETY: not used again.
+        unsafe { ManuallyDrop::drop(&mut self.lane) };
+    }
+}
+
 impl Deref for Holder {
     type Target = World;
 
@@ -47,6 +73,7 @@ impl Deref for Holder {
             Holder::Own(world) => world,
             Holder::Pooled(world) => world,
             Holder::Leased(world) => &world.lease,
+            Holder::Lane(world) => &world.lane,
         }
     }
 }
@@ -58,6 +85,7 @@ impl DerefMut for Holder {
             Holder::Own(world) => world,
             Holder::Pooled(world) => world,
             Holder::Leased(world) => &mut world.lease,
+            Holder::Lane(world) => &mut world.lane,
         }
     }
 }
@@ -67,7 +95,7 @@ impl Holder {
     pub(crate) fn end(self) -> std::result::Result<(), CallError> {
         match self {
             Holder::Own(world) => world.shutdown(),
-            Holder::Pooled(_) | Holder::Leased(_) => Ok(()),
+            Holder::Pooled(_) | Holder::Leased(_) | Holder::Lane(_) => Ok(()),
         }
     }
 }

@@ -284,6 +284,11 @@ fn every_null_is_an_error_or_nothing() {
             sfi_pool_take(null(), 0, &mut null_mut(), e),
             sfi_server_new(null(), 1, 1, &mut null_mut(), e),
             sfi_server_enter(null(), 0, &mut null_mut(), e),
+            sfi_lanes_open(n, null(), 2, &mut null_mut(), e),
+            sfi_lanes_open(a, null(), 2, null_mut(), e),
+            sfi_lanes_open_text(n, a, null(), 2, &mut null_mut(), e),
+            sfi_lanes_enter(null(), 0, &mut null_mut(), e),
+            sfi_lanes_idle(null(), &mut 0, e),
             sfi_server_state(null(), null_mut(), null_mut(), e),
             sfi_function_at(world, d, 0, n, null_mut(), e),
             sfi_function_at(null_mut(), d, 0, a, &mut null_mut(), e),
@@ -309,6 +314,7 @@ fn every_null_is_an_error_or_nothing() {
         sfi_template_free(null_mut());
         sfi_pool_free(null_mut());
         sfi_server_free(null_mut());
+        sfi_lanes_free(null_mut());
         assert!(sfi_world_domain(null(), 0).is_null() && sfi_world_domain(world, usize::MAX).is_null());
         assert_eq!((sfi_window_of(null(), null_mut()), sfi_window_of(usize::MAX as *const _, null_mut())), (0, 0));
         sfi_error_free(null_mut());

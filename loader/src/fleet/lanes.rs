@@ -8,6 +8,8 @@ use crate::world::calls::call::{Enter, Hold, TypedFn, sealed};
 use crate::world::calls::values::Function;
 use crate::world::domain_ref::DomainRef;
 use crate::world::error::{BuildError, CallError, LookupError};
+use crate::world::held::World;
+use std::ops::{Deref, DerefMut};
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -138,6 +140,21 @@ impl Lane<'_> {
         let mut held = self.held();
         let index = held.find(name)?;
         held.restart_lane(index)
+    }
+}
+
+/// A lane can be used as a world. Changes of bindings and regions, instances and reloads are refused.
+impl Deref for Lane<'_> {
+    type Target = World;
+
+    fn deref(&self) -> &World {
+        &self.0
+    }
+}
+
+impl DerefMut for Lane<'_> {
+    fn deref_mut(&mut self) -> &mut World {
+        &mut self.0
     }
 }
 

@@ -40,8 +40,10 @@ impl World {
     ///
     /// # Errors
     /// [`BuildError::Spec`] for an unknown name, [`BuildError::Map`] if the kernel allows no more
-    /// mappings, [`BuildError::Initialiser`]. All existing domains keep working.
+    /// mappings, [`BuildError::Initialiser`], [`BuildError::Bind`] in a lane. All existing domains
+    /// keep working.
     pub fn instantiate(&mut self, domain: &str) -> Result<Instance, BuildError> {
+        self.get().manager.changes()?;
         let original = self.get().find(domain)?;
         let inner = self.record();
         inner.manager.reshaped = true;

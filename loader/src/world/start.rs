@@ -19,9 +19,13 @@ impl World {
     ///
     /// # Errors
     /// [`BuildError::Spec`] for an unknown name, [`BuildError::Initialiser`], [`BuildError::Map`].
+    /// [`crate::BindError::Active`] if another lane is inside.
     pub fn restart(&mut self, name: &str) -> Result<(), BuildError> {
         let index = self.get().find(name)?;
         let mut held = self.held();
+        if held.lane.is_some() {
+            return held.restart_lane(index);
+        }
         held.domains[index].crash = None;
         // SAFETY: `&mut self`: no call is in progress, so no frame of the domain is outstanding.
         unsafe { held.clear(index)? };

@@ -1,0 +1,89 @@
+//! Lanes: one world that several threads of the host enter at once. A lane is a world for the host
+//! that one thread at a time uses.
+
+use crate::border::{Result, api, give, handle, place, text};
+use crate::config::{config_or_none, sfi_config};
+use crate::enter::sfi_world;
+use crate::error::{Failure, INVALID};
+use crate::fleet::{Described, free, starting};
+use crate::holder::{Holder, InLane};
+use sfi_loader::manifest::Manifest;
+use sfi_loader::{Lane, Lanes, World};
+use std::ffi::c_char;
+use std::path::Path;
+use std::ptr;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// `sfi_lanes`.
+#[derive(Debug)]
+pub struct sfi_lanes {
+    lanes: Arc<Lanes>,
+    described: Arc<Described>,
+}
+
+fn open(manifest: Manifest, directory: &Path, config: Option<&sfi_config>, count: usize) -> Result<*mut sfi_lanes> {
+    if let Some((name, _)) = manifest.domains.iter().find(|(_, domain)| domain.syscalls.is_some()) {
+        let why = format!("domain `{name}` has `syscalls`, whose arbiter no two lanes may use at once");
+        return Err(Failure::new(INVALID, why));
+    }
+    let mut builder = manifest.build(World::builder(), directory)?;
+    if let Some(config) = config {
+        builder = config.apply_to_lanes(builder)?;
+    }
+    let lanes = Arc::new(starting(|| Ok(builder.lanes(count)?))?);
+    let order = config.and_then(sfi_config::order);
+    let described = Arc::new(Described { manifest: Arc::new(manifest), directory: directory.to_owned(), order });
+    Ok(Box::into_raw(Box::new(sfi_lanes { lanes, described })))
+}
+
+api! {
+    /// Loads the domains of a manifest for several threads at once.
+    fn sfi_lanes_open(manifest: *const c_char, config: *const sfi_config, count: usize, opened: *mut *mut sfi_lanes) {
+        let to = place(opened, "lanes")?;
+        to.write(ptr::null_mut());
+        let path = Path::new(text(manifest, "manifest")?);
+        let directory = path.parent().unwrap_or(Path::new(""));
+        to.write(open(Manifest::load(path)?, directory, config_or_none(config)?, count)?);
+        Ok(())
+    }
+
+    /// Loads the domains of a manifest's text for several threads at once.
+    fn sfi_lanes_open_text(manifest: *const c_char, directory: *const c_char, config: *const sfi_config, count: usize, opened: *mut *mut sfi_lanes) {
+        let to = place(opened, "lanes")?;
+        to.write(ptr::null_mut());
+        let directory = Path::new(text(directory, "directory")?);
+        let manifest = Manifest::parse(text(manifest, "text")?, Path::new("(text)"))?;
+        to.write(open(manifest, directory, config_or_none(config)?, count)?);
+        Ok(())
+    }
+
+    /// Takes a lane.
+    fn sfi_lanes_enter(lanes: *const sfi_lanes, wait_ns: u64, world: *mut *mut sfi_world) {
+        let to = place(world, "world")?;
+        to.write(ptr::null_mut());
+        let this = handle(lanes, "lanes")?;
+        let lane = match wait_ns {
+            0 => this.lanes.try_enter(),
+            u64::MAX => this.lanes.enter(),
+            ns => this.lanes.enter_within(Duration::from_nanos(ns)),
+        }?;
+        // SAFETY: only the lifetime changes. The lane is of these lanes.
+        let lane = InLane::new(std::mem::transmute::<Lane<'_>, Lane<'static>>(lane), Arc::clone(&this.lanes));
+        to.write(this.described.world(|| Ok(Holder::Lane(lane)))?);
+        Ok(())
+    }
+
+    /// Counts the lanes that no thread has.
+    fn sfi_lanes_idle(lanes: *const sfi_lanes, idle: *mut usize) {
+        give(idle, handle(lanes, "lanes")?.lanes.idle());
+        Ok(())
+    }
+}
+
+/// Frees lanes. The world stays until the last lane is closed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sfi_lanes_free(handle: *mut sfi_lanes) {
+    // SAFETY: the crate's documentation states the host's duties.
+    unsafe { free(handle) }
+}
