@@ -115,65 +115,114 @@ fn one_caller_attacks_another() {
     assert_eq!(two("back", "add").call(&mut victim, (1, 2)), Ok(3));
 }
 
-/// Eight threads, a ring of many domains that call each other, faults, endless loops, restarts.
+/// Signals of the host that were handled in the stress.
+static SIGNALS: AtomicU64 = AtomicU64::new(0);
+
+extern "C" fn signalled(_: libc::c_int) {
+    SIGNALS.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Returns a number of the environment.
+fn asked(name: &str, otherwise: u64) -> u64 {
+    std::env::var(name).map_or(otherwise, |text| text.parse().expect("a number"))
+}
+
+/// Sends signals to some threads of this process in turn until `over` is set.
+fn disturb(threads: &[AtomicU64], over: &AtomicU64) {
+    let handler: extern "C" fn(libc::c_int) = signalled;
+    // SAFETY: the handler only counts. It runs on the alternate stack, as the loader asks for.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = handler as usize;
+        action.sa_flags = libc::SA_ONSTACK | libc::SA_RESTART;
+        assert_eq!(libc::sigaction(libc::SIGUSR1, &action, std::ptr::null_mut()), 0);
+    }
+    while over.load(Ordering::Relaxed) == 0 {
+        for thread in threads.iter().map(|thread| thread.load(Ordering::Relaxed)).filter(|thread| *thread != 0) {
+            // SAFETY: a system call without pointers. A thread that ended gets nothing.
+            unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, libc::SIGUSR1) };
+        }
+        std::thread::sleep(Duration::from_micros(300));
+    }
+}
+
+/// Sets a word when it is dropped, also by a panic.
+struct Over<'o>(&'o AtomicU64);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(1, Ordering::Relaxed);
+    }
+}
+
+/// Eight threads, a ring of many domains that call each other, faults, endless loops, restarts, and
+/// signals of the host to all threads.
 #[test]
 fn stress() {
-    const DOMAINS: u64 = 24;
+    let domains = asked("SFI_STRESS_DOMAINS", 24);
     const FAIL: u64 = -5i64 as u64;
     let _alone = alone();
     let ring =
         "test %rdi,%rdi\njz 1f\ndec %rdi\ncall next\ncmp $-5,%rax\nje 2f\ninc %rax\n2: ret\n1: lea 1(%rsi),%rax\nret";
     let text = function("ring", ring);
-    let name = |i: u64| format!("d{}", i % DOMAINS);
+    let name = move |i: u64| format!("d{}", i % domains);
     let spec = |i: u64| {
         let next = Import::domain(name(i + 1), "ring").signature("(int, int) -> int").on_fault(FAIL as i64);
         let spec = domain(&name(i), &text).import("next", next).restart(Restart::Always);
         let spec = spec.busy(Busy::Wait(Duration::from_millis(20)));
         if i.is_multiple_of(3) { spec.threads_exposing(1 + i as usize % 5) } else { spec }
     };
-    let all = (0..DOMAINS).map(spec).fold(World::builder(), Builder::domain);
+    let all = (0..domains).map(spec).fold(World::builder(), Builder::domain);
     let lanes = all.time_limit(Duration::from_millis(40)).lanes(8).unwrap();
-    let calls = std::env::var("SFI_STRESS_CALLS").map_or(3_000, |text| text.parse().unwrap());
-    let seed = std::env::var("SFI_STRESS_SEED").map_or(1, |text| text.parse().unwrap());
+    let (calls, seed) = (asked("SFI_STRESS_CALLS", 3_000), asked("SFI_STRESS_SEED", 1));
     let counts = [const { AtomicU64::new(0) }; 6];
-    std::thread::scope(|scope| {
-        for thread in 0..8 {
-            let (lanes, counts, name) = (&lanes, &counts, &name);
-            scope.spawn(move || {
-                let rings: Vec<_> = (0..DOMAINS).map(|i| two(&name(i), "ring")).collect();
-                let mut random = 0x9e37_79b9_7f4a_7c15u64.wrapping_mul(seed * 8 + thread + 1);
-                for _ in 0..calls {
-                    random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                    let (at, depth, what) =
-                        (random >> 60 | (random >> 40 & 1) << 4, random >> 33 & 7, random >> 44 & 1023);
-                    let mut lane = lanes.enter().unwrap();
-                    let result = match what {
-                        0..8 => LaneFn::<fn() -> u64>::new(name(at), "fault").call(&mut lane, ()),
-                        8 => Unary::new(name(at), "spin").call(&mut lane, (0,)),
-                        _ => rings[(at % DOMAINS) as usize].call(&mut lane, (depth, 100)),
-                    };
-                    let count = match result {
-                        Ok(FAIL) => 1,
-                        Ok(sum) => {
-                            assert_eq!(sum, 101 + depth);
-                            0
-                        }
-                        Err(CallError::Fault(_)) => 2,
-                        Err(CallError::Dead { .. }) => 3,
-                        Err(CallError::Occupied { .. }) => 4,
-                        Err(CallError::Deadlock { .. }) => 5,
-                        Err(error) => panic!("{error:?}"),
-                    };
-                    counts[count].fetch_add(1, Ordering::Relaxed);
-                }
-            });
-        }
+    let (threads, over) = ([const { AtomicU64::new(0) }; 8], AtomicU64::new(0));
+    std::thread::scope(|disturbance| {
+        disturbance.spawn(|| disturb(&threads, &over));
+        let _end = Over(&over);
+        std::thread::scope(|scope| {
+            for thread in 0..8 {
+                let (lanes, counts, name, threads) = (&lanes, &counts, &name, &threads);
+                scope.spawn(move || {
+                    // SAFETY: a system call without arguments.
+                    threads[thread as usize]
+                        .store(unsafe { libc::syscall(libc::SYS_gettid) } as u64, Ordering::Relaxed);
+                    let rings: Vec<_> = (0..domains).map(|i| two(&name(i), "ring")).collect();
+                    let mut random = 0x9e37_79b9_7f4a_7c15u64.wrapping_mul(seed * 8 + thread + 1);
+                    for _ in 0..calls {
+                        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                        let (at, depth, what) = ((random >> 56) % domains, random >> 33 & 7, random >> 44 & 1023);
+                        let mut lane = lanes.enter().unwrap();
+                        let result = match what {
+                            0..8 => LaneFn::<fn() -> u64>::new(name(at), "fault").call(&mut lane, ()),
+                            8 => Unary::new(name(at), "spin").call(&mut lane, (0,)),
+                            _ => rings[at as usize].call(&mut lane, (depth, 100)),
+                        };
+                        let count = match result {
+                            Ok(FAIL) => 1,
+                            Ok(sum) => {
+                                assert_eq!(sum, 101 + depth);
+                                0
+                            }
+                            Err(CallError::Fault(_)) => 2,
+                            Err(CallError::Dead { .. }) => 3,
+                            Err(CallError::Occupied { .. }) => 4,
+                            Err(CallError::Deadlock { .. }) => 5,
+                            Err(error) => panic!("{error:?}"),
+                        };
+                        counts[count].fetch_add(1, Ordering::Relaxed);
+                    }
+                    threads[thread as usize].store(0, Ordering::Relaxed);
+                });
+            }
+        });
     });
-    println!("good, failed, faults, ended, occupied, deadlocks: {counts:?}");
+    println!("good, failed, faults, ended, occupied, deadlocks: {counts:?}, signals: {SIGNALS:?}");
+    assert!(SIGNALS.load(Ordering::Relaxed) > 0, "no signal came in between");
     assert!(counts[0].load(Ordering::Relaxed) > calls, "most calls are good");
     // All E-stacks came back: each domain can be entered by as many lanes as it has E-stacks.
     let mut all = [0; 8].map(|_| lanes.enter().unwrap());
-    for i in 0..DOMAINS {
+    for i in 0..domains {
         for lane in &mut all {
             let sum = two(&name(i), "ring").call(lane, (0, 1));
             assert!(matches!(sum, Ok(2)), "{sum:?}");

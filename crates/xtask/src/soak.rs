@@ -24,7 +24,8 @@ pub struct Args {
     /// Domains that live in one process at the same time, each called 200 times
     #[arg(long, default_value_t = 10_700)]
     domains: u64,
-    /// Calls per thread and domain under stress, of eight threads and a hundred domains
+    /// Calls per thread and domain under stress, of eight threads and a hundred domains, and calls
+    /// per thread of eight lanes
     #[arg(long, default_value_t = 1_000_000)]
     calls: u64,
     /// Seed of the first random unit and program, and of the stress
@@ -84,6 +85,11 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     command.args(["test", "--release", "-p", "sfi-loader", "--test", "stress", "--", "--nocapture"]);
     command.env("SFI_STRESS_CALLS", args.calls.to_string()).env("SFI_STRESS_SEED", args.seed.to_string());
     steps.tests("crossings under stress", &mut command)?;
+    let mut command = Command::new(cargo());
+    command.args(["test", "--release", "-p", "sfi-loader", "--test", "lanes_hostile", "--", "stress", "--nocapture"]);
+    command.env("SFI_STRESS_CALLS", args.calls.to_string()).env("SFI_STRESS_SEED", args.seed.to_string());
+    command.env("SFI_STRESS_DOMAINS", "100");
+    steps.tests("lanes under stress", &mut command)?;
     let mut command = Command::new(cargo());
     command.args(["test", "--release", "-p", "sfi-loader", "--test", "exits"]).env("SFI_EXITS", "all");
     steps.tests("every way out of a crossing", &mut command)?;
