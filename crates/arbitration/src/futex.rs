@@ -85,6 +85,26 @@ impl Inner {
         }
     }
 
+    /// Marks at most `most` threads of a queue that wait for one of `bits` as woken. Returns their
+    /// conditions, which are told once the queues are free.
+    fn wake(&mut self, key: u64, most: u64, bits: u32) -> Vec<Arc<Condvar>> {
+        let Some(queue) = self.queues.remove(&key) else { return Vec::new() };
+        let (mut woken, mut rest) = (Vec::new(), VecDeque::new());
+        for thread in queue {
+            let Some(sleeper) = self.sleepers.get_mut(&thread) else { continue };
+            if (woken.len() as u64) < most && sleeper.bits & bits != 0 && sleeper.state == Wakening::Waiting {
+                sleeper.state = Wakening::Woken;
+                woken.push(Arc::clone(&sleeper.condition));
+            } else {
+                rest.push_back(thread);
+            }
+        }
+        if !rest.is_empty() {
+            self.queues.insert(key, rest);
+        }
+        woken
+    }
+
     fn is_interrupted(&self, thread: u64, blocked: u64) -> bool {
         self.directed.get(&thread).is_some_and(|signals| signals & !blocked != 0)
     }
@@ -144,23 +164,7 @@ impl Waits {
     /// Wakes at most `most` threads that wait for a word and for one of `bits`. Returns their
     /// number.
     pub(crate) fn wake(&self, address: u64, most: u64, bits: u32) -> u64 {
-        let mut inner = self.lock();
-        let key = key(address);
-        let Some(queue) = inner.queues.remove(&key) else { return 0 };
-        let (mut woken, mut rest) = (Vec::new(), VecDeque::new());
-        for thread in queue {
-            let Some(sleeper) = inner.sleepers.get_mut(&thread) else { continue };
-            if (woken.len() as u64) < most && sleeper.bits & bits != 0 && sleeper.state == Wakening::Waiting {
-                sleeper.state = Wakening::Woken;
-                woken.push(Arc::clone(&sleeper.condition));
-            } else {
-                rest.push_back(thread);
-            }
-        }
-        if !rest.is_empty() {
-            inner.queues.insert(key, rest);
-        }
-        drop(inner);
+        let woken = self.lock().wake(key(address), most, bits);
         woken.iter().for_each(|condition| condition.notify_one());
         woken.len() as u64
     }
@@ -174,14 +178,14 @@ impl Waits {
         (wake, most): (u64, u64),
         value: Option<u32>,
     ) -> Result<u64, Errno> {
+        let mut inner = self.lock();
         if let Some(value) = value
             && cx.memory().load(from)? != value
         {
             return Err(Errno::AGAIN);
         }
-        let woken = self.wake(from, wake, u32::MAX);
-        let mut inner = self.lock();
         let (from, to) = (key(from), key(to));
+        let woken = inner.wake(from, wake, u32::MAX);
         let mut moved = 0;
         while moved < most && from != to {
             let Some(thread) = inner.queues.get_mut(&from).and_then(VecDeque::pop_front) else { break };
@@ -194,7 +198,9 @@ impl Waits {
         if inner.queues.get(&from).is_some_and(VecDeque::is_empty) {
             inner.queues.remove(&from);
         }
-        Ok(woken + moved)
+        drop(inner);
+        woken.iter().for_each(|condition| condition.notify_one());
+        Ok(woken.len() as u64 + moved)
     }
 
     /// Sends signals to a thread, by their bits, and interrupts its wait.
