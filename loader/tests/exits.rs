@@ -26,7 +26,8 @@ use sfi_loader::{
 };
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::Instant;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 fn world(case: &Case) -> World {
     let mut world = describe(case, false).build().unwrap();
@@ -432,4 +433,80 @@ fn in_a_lane() {
 fn taken(lane: &mut Lane<'_>, domain: &str) -> Dump {
     let area = lane.named(domain).symbol("area").unwrap();
     Dump(lane.memory(domain).unwrap().read(area.0, SIZE).unwrap())
+}
+
+/// What the initialiser of a restarted domain does.
+static TASK: AtomicU64 = AtomicU64::new(0);
+
+/// A dead callee is restarted for a call, and its initialiser ends in every way: it returns, calls
+/// the client, which faults, faults itself, and overstays the limit.
+#[test]
+fn in_the_middle_of_a_restart() {
+    let (machine, width) = (Machine::detect(), *widths().last().unwrap());
+    let groups = Groups(Groups::ALL);
+    let plant = BACK.everywhere(width);
+    let begin = format!(
+        "call h_task\ncmp $1,%eax\nje 1f\ncmp $2,%eax\nje 2f\ncmp $3,%eax\nje 3f\n{plant}ret\n\
+         1:\ncall die\n{plant}ret\n2:\n{plant}ud2\n3:\n{plant}4: jmp 4b\nret"
+    );
+    let back = data()
+        + &BACK.data()
+        + &function("work", &format!("{plant}ret"))
+        + &function("fault", "ud2")
+        + &function("begin", &begin)
+        + ".section .init_array,\"aw\"\n.quad begin\n";
+    let centre = data()
+        + &MIDDLE.data()
+        + &function("go", &format!("{}call work\nret", groups.pass(&MIDDLE, width)))
+        + &function("die", &format!("{}ud2", groups.die(&MIDDLE, width)));
+    let front =
+        data() + &OWN.data() + &function("w_go", &format!("{}call go\n{}ret", OWN.before_a_call(width), dump(width)));
+    for (outer, inner) in Trust::ALL.into_iter().flat_map(|outer| Trust::ALL.map(|inner| (outer, inner))) {
+        // The initialiser runs when the world is built, too.
+        TASK.store(0, Ordering::Relaxed);
+        let case = Case { machine, width, outer, inner, groups, mode: Mode::Write, clock: Clock::None };
+        let to = |domain: &str, name: &str, trust| {
+            Import::domain(domain, name).signature("() -> void").trust(trust).on_fault(3)
+        };
+        let mut world = World::builder()
+            .timed()
+            .domain(
+                DomainSpec::new("watcher").object("w.o", object(front.clone())).import("go", to("middle", "go", outer)),
+            )
+            .domain(
+                DomainSpec::new("middle")
+                    .object("m.o", object(centre.clone()))
+                    .import("work", to("back", "work", inner)),
+            )
+            .domain(
+                DomainSpec::new("back")
+                    .object("b.o", object(back.clone()))
+                    .import("die", to("middle", "die", Trust::MutualDistrust))
+                    .import("h_task", Import::host("h_task").signature("() -> int"))
+                    .restart(Restart::Always),
+            )
+            .host_fn("h_task", |_| Ok(TASK.load(Ordering::Relaxed)))
+            .build()
+            .unwrap();
+        for (task, end) in [(0, End::Returned), (1, End::Failed), (2, End::Recovered), (3, End::Recovered)] {
+            TASK.store(0, Ordering::Relaxed);
+            for name in ["watcher", "middle", "back"] {
+                if world.domain(name).unwrap().is_dead() {
+                    world.restart(name).unwrap();
+                }
+            }
+            let fault: TypedFn<fn()> = world.domain("back").unwrap().export("fault").unwrap();
+            fault.call(&mut world, ()).unwrap_err();
+            TASK.store(task, Ordering::Relaxed);
+            let call: TypedFn<fn()> = world.domain("watcher").unwrap().export("w_go").unwrap();
+            let limits = Limits { wall: Some(Duration::from_millis(if task == 3 { 20 } else { 10_000 })), cpu: None };
+            let before = host_control();
+            call.call_within(&mut world, limits, ()).unwrap();
+            assert_eq!(host_control(), before, "task {task}, {case:?}");
+            assert_eq!(world.domain("middle").unwrap().is_dead(), end == End::Failed, "task {task}, {case:?}");
+            let seen = take(&mut world, "watcher");
+            let result = (end == End::Failed).then_some(3);
+            check(&seen, &world, &case, &Allowed::after(&case, end), result, &format!("task {task}"));
+        }
+    }
 }
