@@ -12,6 +12,9 @@ use sfi_debuginfo::map::Trace;
 use sfi_elf::Relocation;
 use std::collections::HashMap;
 
+/// Most bytes between a place that code names and the table that it means.
+const LEAD: u64 = 64;
+
 /// Both programs.
 pub(crate) struct Context<'p, 'a> {
     pub pair: &'p Pair<'a>,
@@ -154,14 +157,19 @@ impl<'p, 'a> Context<'p, 'a> {
         while start > 0 && !covered(start - 1) {
             start -= 1;
         }
-        let first = start & !(text.align.max(1) - 1);
-        let find = |&&at: &&usize| {
-            let copy = self.pair.new.sections[at].data;
-            let original = text.data.get(first as usize..).and_then(|rest| rest.get(..copy.len()));
-            copy.len() as u64 > offset - first && original == Some(copy)
+        let align = text.align.max(1);
+        let first = start & !(align - 1);
+        let find = |first: u64| {
+            self.pair.carved.iter().copied().find(|&at| {
+                let copy = self.pair.new.sections[at].data;
+                let original = text.data.get(first as usize..).and_then(|rest| rest.get(..copy.len()));
+                copy.len() as u64 > offset - first && original == Some(copy)
+            })
         };
-        let copy = self.pair.carved.iter().find(find)?;
-        Some((Spot::Data(*copy), (offset - first) as i64))
+        // The copy of a table begins earlier if code names a place before the table.
+        let places = (0..=LEAD / align).map_while(|n| first.checked_sub(n * align));
+        let (first, copy) = places.into_iter().find_map(|first| Some((first, find(first)?)))?;
+        Some((Spot::Data(copy), (offset - first) as i64))
     }
 
     /// Returns the meaning of `symbol + more` in the new object.

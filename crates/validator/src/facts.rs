@@ -20,6 +20,8 @@ pub(crate) enum Fact {
     Caller(u8),
     /// A place of a section of data.
     Address(u32, i64),
+    /// The address of an instruction of this object, or a place near it.
+    Text,
     /// An entry of the switch table at a place. The entry is a distance.
     Entry(u32, i64),
     /// A target from the switch table at a place.
@@ -265,6 +267,7 @@ impl Facts {
         let immediate = || ins.try_immediate(1).ok().filter(|_| insn.immediate.is_none()).map(|v| v as i64);
         let shift = |fact: Fact, by: i64| match fact {
             Fact::Stack(base, distance) => Fact::Stack(base, distance.wrapping_add(by)),
+            Fact::Text => Fact::Text,
             _ => Fact::Unknown,
         };
         // The table that an indexed operand reads, if the base register holds its address.
@@ -292,6 +295,7 @@ impl Facts {
             },
             Mnemonic::Lea => match place {
                 Some((section, offset)) => Fact::Address(section as u32, offset),
+                None if names_text(old, at) => Fact::Text,
                 None if ins.memory_index() != Register::None => {
                     if ins.memory_index_scale() == 1 && ins.memory_displacement64() == 0 {
                         sum(register(ins.memory_base()), register(ins.memory_index()))
@@ -343,6 +347,36 @@ pub(crate) fn named_place(old: &Old<'_, '_>, at: Index) -> Option<(usize, i64)> 
     let sfi_elf::Place::Section(section) = symbol.place else { return None };
     let executable = old.pair.old.sections[section].is_executable();
     (!executable).then(|| (section, (symbol.value as i64).wrapping_add(reloc.addend).wrapping_add(insn.behind())))
+}
+
+/// Says whether a rip-relative operand names an instruction of the original program.
+fn names_text(old: &Old<'_, '_>, at: Index) -> bool {
+    let insn = &old.text.insns[at];
+    if insn.ins.memory_base() != Register::RIP {
+        return false;
+    }
+    let Some(number) = insn.displacement else {
+        return old.text.at(insn.section as usize, insn.ins.memory_displacement64()).is_some();
+    };
+    let Some(reloc) = old.relocation(at, Some(number)) else { return false };
+    let direct = matches!(reloc.kind, kind::PC32 | kind::PLT32);
+    let symbol = old.pair.old.symbols.get(reloc.symbol).filter(|_| direct);
+    symbol.is_some_and(|symbol| match symbol.place {
+        sfi_elf::Place::Section(section) => {
+            let offset = symbol.value.wrapping_add_signed(reloc.addend.wrapping_add(insn.behind()));
+            old.text.at(section, offset).is_some()
+        }
+        _ => false,
+    })
+}
+
+/// Says whether an instruction reads memory at the address of an instruction, or near it. The new
+/// program has the address of a slot there.
+pub(crate) fn reads_text(facts: &Facts, ins: &Instruction, effects: &Effects) -> bool {
+    let text = |register: Register| number(register).is_some_and(|n| facts.registers[n] == Fact::Text);
+    // The table of virtual functions of an odd pointer to a member function (Itanium C++ ABI).
+    let member = ins.memory_index() != Register::None && ins.memory_displacement64() as i64 == -1;
+    effects.loads && !member && (text(ins.memory_base()) || text(ins.memory_index()))
 }
 
 /// Says whether a preserved register, r15 included, holds the caller's value.

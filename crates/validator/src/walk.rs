@@ -6,7 +6,7 @@ use crate::alike::{RegisterPlace, alike};
 use crate::code::{Dest, Flow, Index, Insn, Kept};
 use crate::context::Context;
 use crate::difference::{Difference, unproved, wrong};
-use crate::facts::{Fact, Facts, is_callers, named_place};
+use crate::facts::{Fact, Facts, is_callers, named_place, reads_text};
 use crate::graph::Graph;
 use crate::machine::Machine;
 use crate::object::kind;
@@ -245,6 +245,9 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
         let (insn, kept) = (&context.old.text.insns[at], context.old.kept[at]);
         let effects = self.graph.effects[at];
         self.check_frame(at, stand)?;
+        if !insn.is_nop() && reads_text(&stand.facts, &insn.ins, &effects) {
+            return wrong("the original program reads bytes of its text, and the new one those of a slot");
+        }
         let new = context.new.at(stand.place.0, stand.place.1);
         if let Some(new) = new.map(|n| &context.new.insns[n])
             && !self.touches_slot(at, stand, kept)

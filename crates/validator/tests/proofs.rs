@@ -264,6 +264,40 @@ fn an_overwritten_result_that_is_passed_on_is_noticed() {
     }
 }
 
+/// Reads of a function's bytes. The rewriter does not follow addresses through the frame.
+const READS_TEXT: &str = "
+    .globl f
+    .type f,@function
+f:  lea f(%rip),%rax
+    push %rax
+    pop %rcx
+    PASS
+    ret
+    .section .note.GNU-stack,\"\",@progbits
+";
+
+/// A slot does not have the bytes of the code that it leads to.
+#[test]
+fn a_read_of_text_is_noticed() {
+    let directory = tempfile::tempdir().expect("temporary directory");
+    let source = directory.path().join("reads.s");
+    for (pass, right) in [
+        ("mov (%rcx),%rax", false),
+        ("movzbl 3(%rcx,%rdi),%eax", false),
+        ("add $4,%rcx\nmov %rcx,%rdx\ncmp %rdi,(%rdx)", false),
+        ("mov %rcx,(%rdi)", true),
+        ("mov (%rdi),%rcx\nmov (%rcx),%rax", true),
+    ] {
+        std::fs::write(&source, READS_TEXT.replace("PASS", pass)).expect("source");
+        let original = object(&source, &[]).expect("assembles");
+        let output = rewrite(&original, &Options::default()).unwrap_or_else(|r| panic!("{pass}: {r:?}"));
+        let proof = validate(&original, &output.bytes, &output.traces);
+        let words = words(&proof);
+        assert_eq!(proof.holds(), right, "{pass}:\n{words}");
+        assert!(right || words.contains("wrong: the original program reads bytes of its text"), "{words}");
+    }
+}
+
 /// The trace is no proof: if it lies about r15, the proof fails.
 #[test]
 fn a_wrong_trace_proves_nothing() {

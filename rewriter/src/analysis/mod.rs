@@ -13,6 +13,7 @@ pub(crate) mod r15;
 pub(crate) mod reach;
 pub(crate) mod receive;
 pub(crate) mod regs;
+pub(crate) mod text_reads;
 
 use crate::analysis::depth::State;
 use crate::analysis::flow::FlowGraph;
@@ -65,6 +66,7 @@ pub(crate) fn run(
     refusals.extend(named);
     refusals.extend(height::check_returns(code, &graph, &states));
     refusals.extend(own::check(code, &graph, &effects, &states));
+    refusals.extend(text_reads::check(code, &graph, &effects, &states, addresses));
     refusals.extend(frame_walk::check(code, &graph, &effects, &states));
     let detail = "the target is a sum, and not with the base of a switch table";
     refusals.extend(sums.into_iter().map(|at| code.refuse(at, Reason::CodeAddress, detail)));

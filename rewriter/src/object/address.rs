@@ -7,8 +7,9 @@
 
 use crate::object::decode::{Code, Dest, Flow, InsnIndex, PerInsn};
 use crate::object::read::{Place, Reloc, SectionIndex};
+use crate::object::through::{Program, Ways};
 use crate::refusal::{Reason, Refusal};
-use iced_x86::{Mnemonic, Register};
+use iced_x86::{Instruction, Mnemonic, Register};
 use object::elf;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -194,6 +195,29 @@ pub(crate) fn find(code: &Code<'_, '_>) -> Result<Addresses, Vec<Refusal>> {
     if refusals.is_empty() { Ok(found) } else { Err(refusals) }
 }
 
+impl Program for Code<'_, '_> {
+    type Place = InsnIndex;
+
+    fn insn(&self, at: InsnIndex) -> Option<&Instruction> {
+        self.insns.get(at).map(|insn| &insn.ins)
+    }
+
+    fn ways(&self, at: InsnIndex) -> Option<Ways<InsnIndex>> {
+        let insn = &self.insns[at];
+        let next = at.next();
+        let behind = self.insns.get(next).is_some_and(|other| other.section == insn.section && !self.is_trap(next));
+        let next = behind.then_some(next);
+        let call = matches!(insn.flow, Flow::Call(_) | Flow::CallIndirect);
+        let (target, next) = match insn.flow {
+            Flow::Next | Flow::CallIndirect => (None, next),
+            Flow::Call(dest) | Flow::Branch(dest) => (insn_of(self, dest), next),
+            Flow::Jump(dest) => (insn_of(self, dest), None),
+            Flow::JumpIndirect | Flow::Return | Flow::Stop => (None, None),
+        };
+        Some(Ways { target, next, call })
+    }
+}
+
 /// Returns the instruction that a destination names, if it lies in this object.
 pub(crate) fn insn_of(code: &Code<'_, '_>, dest: Dest) -> Option<InsnIndex> {
     match dest {
@@ -221,6 +245,7 @@ fn code_dest(code: &Code<'_, '_>, reloc: &Reloc, bias: i64) -> Option<Dest> {
     code.at(section, symbol.value.wrapping_add_signed(bias)).map(Dest::Insn)
 }
 
+/// Notes the code and data that an instruction's operand names.
 fn operand(
     code: &Code<'_, '_>,
     index: InsnIndex,

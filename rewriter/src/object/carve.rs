@@ -6,17 +6,18 @@
 //! is not taken, because it may be code. An object that branches indirectly is not carved for this
 //! reason. The new sections are copies of the runs. Instructions and relocations that named places
 //! of a run then name the copy.
-//! the copy.
+//!
+//! Loops that count down name a place before their table: `lea table-8(%rip)`. If a `lea` names a
+//! place inside an instruction, a little before a run, and reads through it, the copy begins there.
 
 use crate::object::read::{Object, Place, Reloc, Section, SectionIndex, Symbol, SymbolIndex};
-use iced_x86::{
-    Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register,
-};
+use crate::object::through::{Follower, Program, Ways};
+use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind};
 use object::elf;
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 
-/// Most instructions after a `lea` that are searched for a use of its register.
-const REACH: usize = 2000;
+/// Most bytes between a place that stands for a table and the table.
+const LEAD: u64 = 64;
 
 /// A place of a section.
 type At = (SectionIndex, u64);
@@ -29,8 +30,12 @@ pub(crate) fn carve<'a>(object: &Object<'a>) -> Option<Object<'a>> {
     let mut carved = object.clone();
     let mut moved = BTreeMap::new();
     for (index, section) in object.sections.iter().enumerate().filter(|(_, s)| s.is_code()) {
+        let mut last = 0;
         for (start, end) in reached.gaps(index, section) {
-            if named.read.range((index, start)..(index, end)).next().is_none() {
+            let lead = (index, last.max(start.saturating_sub(LEAD)));
+            let before = named.before.range(lead..(index, start)).next().map(|at| at.1);
+            last = end;
+            if before.is_none() && named.read.range((index, start)..(index, end)).next().is_none() {
                 // Nothing reads this run: it is padding, or text that nothing names. A place that
                 // is only named may be code.
                 if named.other.range((index, start)..(index, end)).next().is_some() {
@@ -40,8 +45,9 @@ pub(crate) fn carve<'a>(object: &Object<'a>) -> Option<Object<'a>> {
                     continue;
                 }
             }
-            let copy = copy(&mut carved, index, start, end);
-            moved.insert((index, start), (end, copy));
+            let first = first_byte(before.unwrap_or(start), section);
+            let (copy, symbol) = copy(&mut carved, index, first, (start, end));
+            moved.insert((index, before.unwrap_or(start)), Move { start, end, first, copy, symbol });
         }
     }
     if moved.is_empty() {
@@ -56,12 +62,17 @@ fn first_byte(start: u64, section: &Section<'_>) -> u64 {
     start & !(section.align.max(1) - 1)
 }
 
-/// Adds a section with a copy of a run. The copy begins at a multiple of the old section's
-/// alignment, so its places stay aligned.
-fn copy<'a>(carved: &mut Object<'a>, index: SectionIndex, start: u64, end: u64) -> (SectionIndex, SymbolIndex) {
+/// Adds a section with a copy of the bytes from `first` to the end of a run. `first` is a multiple
+/// of the old section's alignment, so the copy's places stay aligned.
+fn copy<'a>(
+    carved: &mut Object<'a>,
+    index: SectionIndex,
+    first: u64,
+    (start, end): (u64, u64),
+) -> (SectionIndex, SymbolIndex) {
     let text = &mut carved.sections[index];
     text.gaps.push((start, end));
-    let (first, data): (u64, &'a [u8]) = (first_byte(start, text), text.data);
+    let data: &'a [u8] = text.data;
     let inside = |r: &Reloc| (start..end).contains(&r.offset);
     let relocs = text.relocs.iter().filter(|r| inside(r)).map(|r| Reloc { offset: r.offset - first, ..*r }).collect();
     text.relocs.retain(|r| !inside(r));
@@ -103,15 +114,32 @@ fn is_padding(bytes: &[u8]) -> bool {
     true
 }
 
-/// The runs that were copied: start, end, the copy's section and its symbol.
-struct Moves(BTreeMap<At, (u64, (SectionIndex, SymbolIndex))>);
+/// A run and its copy.
+struct Move {
+    start: u64,
+    end: u64,
+    /// The place of the copy's first byte.
+    first: u64,
+    /// The copy's section and its symbol.
+    copy: SectionIndex,
+    symbol: SymbolIndex,
+}
+
+/// The runs that were copied, by the first place that names each.
+struct Moves(BTreeMap<At, Move>);
 
 impl Moves {
     /// Returns the new place of a place in a run: section, its symbol, offset.
-    fn place(&self, object: &Object<'_>, at: At) -> Option<(SectionIndex, SymbolIndex, u64)> {
-        let (&(section, start), &(end, (copy, symbol))) = self.0.range(..=at).next_back()?;
-        let first = first_byte(start, &object.sections[section]);
-        (section == at.0 && at.1 < end).then(|| (copy, symbol, at.1 - first))
+    fn place(&self, at: At) -> Option<(SectionIndex, SymbolIndex, u64)> {
+        self.place_or_before(at)
+            .filter(|(moved, _)| moved.start <= at.1)
+            .map(|(moved, at)| (moved.copy, moved.symbol, at))
+    }
+
+    /// Returns the run of a place in it or shortly before it, and the place in the copy.
+    fn place_or_before(&self, at: At) -> Option<(&Move, u64)> {
+        let (&(section, _), moved) = self.0.range(..=at).next_back()?;
+        (section == at.0 && at.1 < moved.end).then(|| (moved, at.1 - moved.first))
     }
 
     /// Redirects everything that named a place of a run to the copy.
@@ -119,7 +147,7 @@ impl Moves {
         for symbol in &mut carved.symbols {
             if let Place::Section(section) = symbol.place
                 && symbol.kind != elf::STT_SECTION.0
-                && let Some((copy, _, offset)) = self.place(object, (section, symbol.value))
+                && let Some((copy, _, offset)) = self.place((section, symbol.value))
             {
                 (symbol.place, symbol.value) = (Place::Section(copy), offset);
             }
@@ -127,7 +155,9 @@ impl Moves {
         // Redirects operands that the assembler resolved.
         for (&(section, offset), ins) in &reached.insns {
             let Some((field, target)) = resolved_operand(object, section, offset, ins) else { continue };
-            if let Some((_, symbol, place)) = self.place(object, (section, target)) {
+            let inside = !reached.insns.contains_key(&(section, target));
+            if let Some((Move { symbol, .. }, place)) = self.place_or_before((section, target)).filter(|_| inside) {
+                let symbol = *symbol;
                 let behind_field = (offset + ins.len() as u64 - field) as i64;
                 let kind = elf::R_X86_64_PC32.0;
                 let reloc = Reloc { offset: field, kind, symbol, addend: place as i64 - behind_field };
@@ -149,7 +179,7 @@ impl Moves {
                 }
                 let Some(bias) = reached.bias(object, index, &reloc) else { continue };
                 let target = symbol.value.wrapping_add_signed(reloc.addend.wrapping_add(bias));
-                if let Some((_, symbol, place)) = self.place(object, (section, target)) {
+                if let Some((_, symbol, place)) = self.place((section, target)) {
                     if bias == 0 && reloc.kind != elf::R_X86_64_64.0 {
                         return None;
                     }
@@ -229,6 +259,12 @@ impl Reached {
         into || behind.is_some_and(|((_, second), _)| !(ins.has_lock_prefix() && *second == offset + 1))
     }
 
+    /// Returns the place of the instruction that covers a place.
+    fn covering(&self, (section, offset): At) -> Option<u64> {
+        let ((s, first), ins) = self.insns.range(..=(section, offset)).next_back()?;
+        (*s == section && first + ins.len() as u64 > offset).then_some(*first)
+    }
+
     /// Returns the runs of a section's bytes that no reached instruction covers.
     fn gaps(&self, index: SectionIndex, section: &Section<'_>) -> Vec<(u64, u64)> {
         let mut gaps = Vec::new();
@@ -303,29 +339,34 @@ fn successors(
     }
 }
 
-/// The places outside the reached code that code or data names.
+/// The places that code or data names, other than instructions that are reached.
 struct Named {
-    /// Places whose bytes are read.
+    /// Places outside the reached code whose bytes are read.
     read: BTreeSet<At>,
+    /// Places inside reached instructions through which bytes are read.
+    before: BTreeSet<At>,
     /// All others.
     other: BTreeSet<At>,
 }
 
 impl Named {
+    /// Finds them. Returns `None` if code reads through the address of an instruction: nobody knows
+    /// whether it means the instruction or a table near it.
     fn find(object: &Object<'_>, reached: &Reached) -> Option<Named> {
-        let mut named = Named { read: BTreeSet::new(), other: BTreeSet::new() };
-        let mut walker = Walker { object, reached, factory: InstructionInfoFactory::new() };
+        let mut named = Named { read: BTreeSet::new(), before: BTreeSet::new(), other: BTreeSet::new() };
+        let mut follower = Follower::new();
         for (&(section, offset), ins) in &reached.insns {
             let Some((_, target)) = resolved_operand(object, section, offset, ins) else { continue };
-            if reached.insns.contains_key(&(section, target)) {
-                continue;
-            }
             let lea = ins.mnemonic() == Mnemonic::Lea;
-            let read = !lea || walker.reads_through((section, offset), ins.op0_register());
-            if read {
-                named.read.insert((section, target))
-            } else {
-                named.other.insert((section, target))
+            let read =
+                !lea || !follower.reads_through(&(object, reached), (section, offset), ins.op0_register()).is_empty();
+            let at = (section, target);
+            match (reached.covering(at), read) {
+                (None, true) => named.read.insert(at),
+                (None, false) => named.other.insert(at),
+                (Some(first), true) if first == at.1 && lea => return None,
+                (Some(first), true) if first != at.1 && lea => named.before.insert(at),
+                _ => continue,
             };
         }
         for symbol in &object.symbols {
@@ -361,61 +402,17 @@ impl Named {
     }
 }
 
-/// Follows a register from the `lea` that filled it.
-struct Walker<'x, 'a> {
-    object: &'x Object<'a>,
-    reached: &'x Reached,
-    factory: InstructionInfoFactory,
-}
+impl Program for (&Object<'_>, &Reached) {
+    type Place = At;
 
-impl Walker<'_, '_> {
-    /// Says whether some path from an instruction reads memory through its register, or through a
-    /// register computed from it.
-    fn reads_through(&mut self, from: At, register: Register) -> bool {
-        let bit = |r: Register| if r.is_gpr() { 1u32 << (r.full_register() as u32 - Register::RAX as u32) } else { 0 };
-        let mut seen: HashMap<At, u32> = HashMap::new();
-        let mut steps: HashSet<At> = HashSet::new();
-        let behind = (from.0, from.1 + self.reached.insns[&from].len() as u64);
-        let mut work = vec![(behind, bit(register))];
-        while let Some((at, holds)) = work.pop() {
-            let Some(ins) = self.reached.insns.get(&at) else { continue };
-            let before = seen.entry(at).or_default();
-            if holds & !*before == 0 || steps.len() > REACH {
-                continue;
-            }
-            *before |= holds;
-            let holds = *before;
-            steps.insert(at);
-            let address = bit(ins.memory_base()) | bit(ins.memory_index());
-            let info = self.factory.info(ins);
-            let reads = info.used_memory().iter().any(|m| {
-                use OpAccess::{CondRead, Read, ReadCondWrite, ReadWrite};
-                matches!(m.access(), Read | CondRead | ReadWrite | ReadCondWrite)
-                    && (bit(m.base()) | bit(m.index())) & holds != 0
-            });
-            if reads {
-                return true;
-            }
-            let (mut uses, mut written) = (0, 0);
-            for used in info.used_registers() {
-                match used.access() {
-                    OpAccess::Read | OpAccess::CondRead => uses |= bit(used.register()),
-                    OpAccess::Write => written |= bit(used.register()),
-                    _ => (uses, written) = (uses | bit(used.register()), written | bit(used.register())),
-                }
-            }
-            // lea, mov, add, sub: the result is still an address of the same data.
-            let carries = matches!(ins.mnemonic(), Mnemonic::Lea | Mnemonic::Mov | Mnemonic::Add | Mnemonic::Sub)
-                && (uses | address) & holds != 0
-                && ins.op0_kind() == OpKind::Register;
-            let after = if carries { holds | bit(ins.op0_register()) } else { holds & !written };
-            if after == 0 {
-                continue;
-            }
-            if let Some((target, next)) = successors(self.object, at.0, at.1, ins) {
-                work.extend(target.into_iter().chain(next).map(|at| (at, after)));
-            }
-        }
-        false
+    fn insn(&self, at: At) -> Option<&Instruction> {
+        self.1.insns.get(&at)
+    }
+
+    fn ways(&self, at: At) -> Option<Ways<At>> {
+        let ins = self.insn(at)?;
+        let (target, next) = successors(self.0, at.0, at.1, ins)?;
+        let call = matches!(ins.flow_control(), FlowControl::Call | FlowControl::IndirectCall);
+        Some(Ways { target, next, call })
     }
 }

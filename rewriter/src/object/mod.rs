@@ -6,3 +6,4 @@ pub(crate) mod check;
 pub(crate) mod decode;
 pub(crate) mod read;
 pub(crate) mod retpoline;
+pub(crate) mod through;
