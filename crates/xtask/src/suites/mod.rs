@@ -36,11 +36,15 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     ensure!(!suites.is_empty(), "no package of the suites has such a name");
     let names: Vec<&str> = suites.iter().map(|suite| suite.package).collect();
     sources::fetch(&names)?;
-    let build = Command::new(cargo()).args(["build", "--release", "--package", "sfi-cli"]).status();
-    ensure!(build.context("cannot run cargo")?.success(), "sfi does not build");
     let sources = sources::directory()?;
     let target = sources.parent().context("the sources lie in no target directory")?;
-    let (builds, sfi) = (target.join("suites"), target.join("release/sfi"));
+    // `sfi` is built by the profile of this program.
+    let own = std::env::current_exe()?;
+    let profile = own.parent().context("xtask does not run from a target directory")?;
+    let name = profile.file_name().filter(|name| *name != "debug").unwrap_or("dev".as_ref());
+    let build = Command::new(cargo()).args(["build", "--package", "sfi-cli", "--profile"]).arg(name).status();
+    ensure!(build.context("cannot run cargo")?.success(), "sfi does not build");
+    let (builds, sfi) = (target.join("suites"), profile.join("sfi"));
     let place = Place { sources: &sources, builds: &builds, sfi: &sfi };
     fs::create_dir_all(&builds)?;
     let mut rows = Vec::new();

@@ -8,6 +8,8 @@ pub struct Suite {
     pub package: &'static str,
     /// The folder of the sources in which `configure` and `make` run. Empty: the top.
     pub folder: &'static str,
+    /// Shell commands that complete the sources. Empty: nothing is missing.
+    pub prepare: &'static str,
     /// Arguments of `configure`. `None`: the package has a Makefile instead. `{root}` is the
     /// directory in which earlier suites of the same side installed.
     pub configure: Option<&'static [&'static str]>,
@@ -15,6 +17,8 @@ pub struct Suite {
     pub build: &'static [&'static str],
     /// Arguments of the `make` that tests.
     pub check: &'static [&'static str],
+    /// Commands that test, in place of `make`. Each is a test, which passes if its exit status is 0.
+    pub commands: &'static [&'static str],
     /// The form of its results.
     pub format: Format,
     /// Limits the tests of a side. Minutes.
@@ -37,9 +41,11 @@ pub struct Known {
 const USUAL: Suite = Suite {
     package: "",
     folder: "",
+    prepare: "",
     configure: Some(&["--disable-shared"]),
     build: &[],
     check: &["check"],
+    commands: &[],
     format: Format::Lines,
     minutes: 20,
     install: false,
@@ -94,8 +100,7 @@ const SED: &[Known] = &[
 
 const DIFFUTILS: &[Known] = &[known("tests/diff3", PROCESSES), known("tests/help-version", PROCESSES)];
 
-/// All suites, in an order in which the libraries that others need come first. Debian's source of
-/// libxml2 has no tests.
+/// All suites, in an order in which the libraries that others need come first.
 pub const SUITES: &[Suite] = &[
     Suite { package: "jansson", ..USUAL },
     Suite { package: "expat", folder: "expat", configure: Some(&["--disable-shared", "--without-docbook"]), ..USUAL },
@@ -115,8 +120,20 @@ pub const SUITES: &[Suite] = &[
         configure: Some(&["--disable-shared", "--enable-pcre2-16", "--enable-pcre2-32"]),
         ..USUAL
     },
-    Suite { package: "gmp", configure: Some(&["--disable-shared", "--prefix={root}"]), install: true, ..USUAL },
-    Suite { package: "mpfr4", configure: Some(&["--disable-shared", "--with-gmp={root}"]), ..USUAL },
+    Suite {
+        package: "gmp",
+        // Debian's source is without the manual, and `configure` wants its makefile.
+        prepare: "mkdir doc && echo 'all check install install-am:' > doc/Makefile.in",
+        configure: Some(&["--disable-shared", "--prefix={root}"]),
+        install: true,
+        ..USUAL
+    },
+    // musl has no libquadmath.
+    Suite {
+        package: "mpfr4",
+        configure: Some(&["--disable-shared", "--disable-float128", "--with-gmp={root}"]),
+        ..USUAL
+    },
     Suite {
         package: "nettle",
         configure: Some(&[
@@ -126,6 +143,50 @@ pub const SUITES: &[Suite] = &[
             "--with-include-path={root}/include",
             "--with-lib-path={root}/lib",
         ]),
+        // One of the examples reads the clock by `rdtsc`.
+        build: &["SUBDIRS=tools testsuite"],
+        check: &["check", "SUBDIRS=tools testsuite"],
+        ..USUAL
+    },
+    // Debian's source is without most inputs of `runtest`.
+    Suite {
+        package: "libxml2",
+        configure: Some(&["--disable-shared", "--without-python", "--without-zlib", "--without-lzma"]),
+        build: &["testapi", "testchar", "testdict", "testrecurse", "testlimits"],
+        commands: &["./testapi", "./testchar", "./testdict", "./testrecurse", "./testlimits"],
+        ..USUAL
+    },
+    // fuzzcheck runs the statements of a database. The other tests need Tcl.
+    Suite {
+        package: "sqlite3",
+        configure: Some(&["--disable-shared", "--disable-tcl", "--disable-load-extension"]),
+        build: &["fuzzcheck"],
+        commands: &[
+            "./fuzzcheck test/fuzzdata1.db",
+            "./fuzzcheck test/fuzzdata2.db",
+            "./fuzzcheck test/fuzzdata3.db",
+            "./fuzzcheck test/fuzzdata4.db",
+            "./fuzzcheck test/fuzzdata5.db",
+            "./fuzzcheck test/fuzzdata6.db",
+            "./fuzzcheck test/fuzzdata7.db",
+            "./fuzzcheck test/fuzzdata8.db",
+        ],
+        ..USUAL
+    },
+    Suite {
+        package: "libzstd",
+        folder: "tests",
+        configure: None,
+        build: &["fuzzer", "zstreamtest", "invalidDictionaries", "legacy", "decodecorpus", "fullbench", "datagen"],
+        commands: &[
+            "./fuzzer -s1 -i300",
+            "./zstreamtest -s1 -i300",
+            "./invalidDictionaries",
+            "./legacy",
+            "./decodecorpus -s1 -t -T5",
+            "./fullbench -i1 -B1000",
+            "./datagen -g1M | md5sum | grep c66bfa224cb9ef62ff0ecdf998da7fbc",
+        ],
         ..USUAL
     },
 ];

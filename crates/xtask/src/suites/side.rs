@@ -1,7 +1,7 @@
 //! One side of a suite: its package, built natively or for domains, and tested.
 
 use super::packages::Suite;
-use super::results::{self, Results};
+use super::results::{self, Entry, Results};
 use anyhow::{Context, bail, ensure};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 
 /// Limit of `configure`, and of `make`, in minutes.
 const BUILDING: u64 = 20;
+/// The output of the tests.
+const CHECK_LOG: &str = "sfi-check.log";
 
 /// The place where a package's programs run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +35,7 @@ impl Side {
     fn flags(self) -> &'static str {
         match self {
             Side::Native => "",
-            Side::Domain => "--build-tree --program /bin/sh --net loopback",
+            Side::Domain => "--build-tree --memory 3072 --program /bin/sh --net loopback",
         }
     }
 
@@ -77,6 +79,9 @@ impl Place<'_> {
         let copied = Command::new("cp").arg("-a").arg(self.sources.join(suite.package)).arg(&top).status();
         ensure!(copied.context("cannot run cp")?.success(), "cannot copy the sources of {}", suite.package);
         let directory = top.join(suite.folder);
+        if !suite.prepare.is_empty() {
+            self.build(side, &directory, "sh", &["-c".to_owned(), suite.prepare.to_owned()])?;
+        }
         if let Some(arguments) = suite.configure {
             if !directory.join("configure").exists() {
                 self.build(side, &directory, "autoreconf", &["-fi".to_owned()])?;
@@ -92,14 +97,36 @@ impl Place<'_> {
             self.build(side, &directory, "make", &arguments(&["install"]))?;
         }
         let start = Instant::now();
-        let log = directory.join("sfi-check.log");
-        let list = [arguments(&["-k", "-w"]), arguments(suite.check)].concat();
-        let status = self.command(side, &directory, &log, suite.minutes, "make", &list)?;
+        let (results, cut) = match suite.commands {
+            [] => self.check(suite, side, &directory)?,
+            commands => self.each(suite, side, &directory, commands)?,
+        };
+        Ok(Outcome { results, time: start.elapsed(), cut })
+    }
+
+    /// Runs `make check`. Returns the results, and whether the time limit ended it.
+    fn check(&self, suite: &Suite, side: Side, directory: &Path) -> anyhow::Result<(Results, bool)> {
+        let log = directory.join(CHECK_LOG);
+        let list: Vec<String> = ["-k", "-w"].iter().chain(suite.check).map(|word| (*word).to_owned()).collect();
+        let status = self.command(side, directory, &log, suite.minutes, "make", &list)?;
         let output = fs::read(&log)?;
         let root = directory.canonicalize()?;
         let text = String::from_utf8_lossy(&output);
-        let results = results::read(&text, suite.format, &root.to_string_lossy(), status.success());
-        Ok(Outcome { results, time: start.elapsed(), cut: is_timeout(status) })
+        Ok((results::read(&text, suite.format, &root.to_string_lossy(), status.success()), is_timeout(status)))
+    }
+
+    /// Runs commands, each of which is a test. The time limit holds for each.
+    fn each(&self, suite: &Suite, side: Side, directory: &Path, commands: &[&str]) -> anyhow::Result<(Results, bool)> {
+        let (mut results, mut cut) = (Results::new(), false);
+        for (number, command) in commands.iter().enumerate() {
+            let log = directory.join(format!("{number}-{CHECK_LOG}"));
+            let arguments = ["-c".to_owned(), (*command).to_owned()];
+            let status = self.command(side, directory, &log, suite.minutes, "sh", &arguments)?;
+            let outcome = if status.success() { results::Outcome::Pass } else { results::Outcome::Fail };
+            results.insert((*command).to_owned(), Entry { outcome, tests: 1 });
+            cut |= is_timeout(status);
+        }
+        Ok((results, cut))
     }
 
     /// Returns the directory into which a side installs.
