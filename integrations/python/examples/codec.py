@@ -74,7 +74,7 @@ def main() -> None:
             width, height, pixels = codec.decode(Path(name).read_bytes())
             print(f"{name}: {width} x {height}, first pixel {tuple(pixels[:4])}")
         try:
-            codec.world.function("codec", "i32 exploit(u64 address)")(0xDEAD0000)
+            codec.world.function("codec", "i32 exploit(u64 address)")(0x1000)
         except sfi.FaultError as error:
             print(f"exploit: {error.domain}, {error.function}, line {error.line}: {error}")
 

@@ -103,7 +103,7 @@ def test_a_fault_tells_its_place_and_kills_the_domain(build: Build) -> None:
     crash = world.function("plugin", "i32 crash(u64 where)")
     assert not world.is_dead("plugin") and world.last_fault("plugin") is None
     with pytest.raises(sfi.FaultError) as caught:
-        crash(0xDEAD0000)
+        crash(0x1000)
     error = caught.value
     assert (error.code, error.domain, error.function) == ("fault", "plugin", "crash")
     assert error.file is not None and error.file.endswith("plugin.c") and error.line == CRASH
@@ -116,7 +116,7 @@ def test_a_fault_tells_its_place_and_kills_the_domain(build: Build) -> None:
     world.restart("plugin")
     assert world.function("plugin", "i64 add(i64 a, i64 b)")(1, 2) == 3
     with pytest.raises(sfi.FaultError):
-        crash(0xDEAD0000)
+        crash(0x1000)
 
 
 def test_limits_end_calls(build: Build) -> None:
