@@ -52,6 +52,21 @@ int ash_send(unsigned destination, const void *data, unsigned length);
 /* Wakes the application. */
 int ash_wake(unsigned value);
 
+/* Passes `length` bytes of the message, from `offset` on, through the loop `pipe` of the manifest,
+ * by its number from 0 on, to memory or state, but not to the segment. `registers` are those of the
+ * loop's pipes, in order. Returns the number of bytes that were stored, or -1 if the message does
+ * not have the bytes, or the manifest not the loop. Runs in the handler's domain: it costs no
+ * crossing. */
+unsigned long dilp_run(unsigned long pipe, void *destination, const void *source, unsigned long length,
+                       unsigned long *registers);
+static inline unsigned long ash_ilp(const struct ash_message *message, unsigned pipe, void *destination,
+                                    unsigned offset, unsigned length, unsigned long *registers)
+{
+    if (offset > message->length || length > message->length - offset)
+        return -1ul;
+    return dilp_run(pipe, destination, message->bytes + offset, length, registers);
+}
+
 /* Defines a handler of three parts. `examine` returns whether the handler takes the message,
  * and `commit` returns 0 if all went well. Otherwise `abandon` mends what they changed. */
 #define ASH_HANDLER(examine, commit, abandon)                                                \

@@ -6,6 +6,7 @@ use crate::head::{Frame, Head};
 use crate::native::{NativeCall, NativeHandler};
 use crate::packet::Destination;
 use crate::trusted::{self, Areas, Span};
+use sfi_dilp::{Catalog, ComposeError, Options, Pipe};
 use sfi_loader::{
     Access, BuildError, CallError, DomainSpec, Fault, LookupError, Mode, RegionFile, Restart, TypedFn, View, World,
 };
@@ -45,8 +46,13 @@ pub struct HandlerSpec {
     pub state: u64,
     /// Bytes of its segment, `ash_segment`. Only trusted calls write to it.
     pub segment: u64,
-    /// Wall clock for one message.
+    /// Wall clock for one message. Does not count if there is a budget.
     pub time: Duration,
+    /// Instructions for one message. Its objects then have the checks of `sfi rewrite --budget`, and
+    /// no timer runs.
+    pub budget: Option<u64>,
+    /// Chains of pipes for `ash_ilp`, by their numbers. Each becomes one loop.
+    pub pipes: Vec<Vec<Pipe>>,
     /// Places that it may send to.
     pub destinations: Vec<Destination>,
     /// It sees only its own messages, each copied for it, and not the memory that all messages
@@ -72,10 +78,22 @@ impl HandlerSpec {
             state: 0,
             segment: 0,
             time: Duration::from_millis(100),
+            budget: None,
+            pipes: Vec::new(),
             destinations: Vec::new(),
             private: false,
             faults: None,
         }
+    }
+
+    /// Composes the loops of its pipes.
+    ///
+    /// # Errors
+    /// Those of [`Catalog::add`].
+    pub fn loops(&self) -> Result<Catalog, ComposeError> {
+        let mut catalog = Catalog::new(Options { budget: self.budget.is_some(), ..Options::new(self.mode) });
+        self.pipes.iter().try_for_each(|pipes| catalog.add(pipes).map(drop))?;
+        Ok(catalog)
     }
 }
 
@@ -132,6 +150,15 @@ pub enum HandlerError {
         /// The reason.
         #[source]
         error: Box<BuildError>,
+    },
+    /// Its pipes are no loop.
+    #[error("the pipes of handler `{handler}` cannot be composed")]
+    Pipes {
+        /// The handler.
+        handler: String,
+        /// The reason.
+        #[source]
+        error: ComposeError,
     },
     /// It has no entry point.
     #[error("handler `{handler}` has no function `{ENTRY}`")]
@@ -237,6 +264,7 @@ impl Handler {
         };
         let build = |error| HandlerError::Build { handler: spec.name.clone(), error: Box::new(error) };
         let world = describe(&spec, seen, &keep);
+        let world = world.map_err(|error| HandlerError::Pipes { handler: spec.name.clone(), error })?;
         let world = trusted::offer(world, areas, spec.destinations.clone()).build().map_err(build)?;
         let domain = world.domain(DOMAIN).expect("the domain was described");
         let entry = domain.export(ENTRY);
@@ -337,7 +365,7 @@ fn memory(handler: &str) -> impl Fn(io::Error) -> HandlerError + use<> {
 }
 
 /// Describes the world of a handler that sees messages in this memory.
-fn describe(spec: &HandlerSpec, seen: &RegionFile, keep: &Keep) -> sfi_loader::Builder {
+fn describe(spec: &HandlerSpec, seen: &RegionFile, keep: &Keep) -> Result<sfi_loader::Builder, ComposeError> {
     let mut domain = DomainSpec::new(DOMAIN)
         .mode(spec.mode)
         .memory(spec.memory)
@@ -351,7 +379,14 @@ fn describe(spec: &HandlerSpec, seen: &RegionFile, keep: &Keep) -> sfi_loader::B
     for (name, bytes) in &spec.archives {
         domain = domain.archive(name.clone(), bytes.clone());
     }
-    let mut world = World::builder().region_file("frames", seen).time_limit(spec.time);
+    if !spec.pipes.is_empty() {
+        domain = domain.object("pipes", spec.loops()?.object()?);
+    }
+    let mut world = World::builder().region_file("frames", seen);
+    match spec.budget {
+        Some(most) => domain = domain.instructions(most),
+        None => world = world.time_limit(spec.time),
+    }
     if let Some(state) = &keep.state {
         world = world.region_file("state", state);
         domain = domain.shared("ash_state", "state", Access::ReadWrite);
@@ -360,5 +395,5 @@ fn describe(spec: &HandlerSpec, seen: &RegionFile, keep: &Keep) -> sfi_loader::B
         world = world.region_file("segment", segment);
         domain = domain.shared("ash_segment", "segment", Access::Read);
     }
-    world.domain(trusted::grant(domain))
+    Ok(world.domain(trusted::grant(domain)))
 }

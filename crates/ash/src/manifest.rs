@@ -15,6 +15,8 @@
 //! state = "4 KiB"         # ash_state: undone when the handler does not end well
 //! segment = "1 MiB"       # ash_segment: written by trusted calls only, and undone
 //! time = "5 ms"           # wall clock for one message
+//! budget = 2000           # instead: instructions, for objects of `sfi rewrite --budget`
+//! pipes = ["copy | checksum"] # loops for ash_ilp, by their numbers from 0 on
 //! faults = 100            # involuntary aborts after which it gets no more messages
 //! send = [{ mac = "02:00:00:00:00:01", ip = "10.77.0.1", port = 9000, from = 7777 }]
 //! ```
@@ -23,6 +25,7 @@ use crate::filter::{BadFilter, Base, Field, Filter, Test, widest};
 use crate::handler::HandlerSpec;
 use crate::packet::Destination;
 use serde::Deserialize;
+use sfi_dilp::{Pipe, PipeError, builtin};
 use sfi_loader::Mode;
 use sfi_loader::manifest::{Size, Time, file};
 use std::collections::BTreeMap;
@@ -40,6 +43,9 @@ pub struct Manifest {
     /// The owners.
     #[serde(default)]
     pub owners: BTreeMap<String, OwnerTable>,
+    /// Further pipes, in their text.
+    #[serde(default)]
+    pub pipes: String,
     /// The handlers.
     pub handlers: BTreeMap<String, HandlerTable>,
 }
@@ -97,6 +103,11 @@ pub struct HandlerTable {
     pub segment: Option<Size>,
     /// See [`HandlerSpec::time`].
     pub time: Option<Time>,
+    /// See [`HandlerSpec::budget`].
+    pub budget: Option<u64>,
+    /// See [`HandlerSpec::pipes`]. The names are those of the manifest's pipes and the ready ones.
+    #[serde(default)]
+    pub pipes: Vec<String>,
     /// See [`HandlerSpec::faults`].
     pub faults: Option<u64>,
     /// See [`HandlerSpec::private`]. Default: true if there are several owners.
@@ -157,6 +168,18 @@ pub enum ManifestError {
         #[source]
         error: BadFilter,
     },
+    /// The text of pipes is wrong.
+    #[error("the pipes of the manifest are wrong")]
+    Pipes(#[source] PipeError),
+    /// A chain of pipes is wrong.
+    #[error("handler `{handler}`: its pipes are wrong")]
+    Chain {
+        /// The handler.
+        handler: String,
+        /// The reason.
+        #[source]
+        error: PipeError,
+    },
     /// An owner has no table.
     #[error("handler `{handler}`: there is no [owners.{owner}]")]
     Owner {
@@ -200,8 +223,12 @@ impl Manifest {
             let bytes = file::read(&whole).map_err(|error| ManifestError::Read { path: whole, error })?;
             Ok((path.display().to_string(), bytes))
         };
+        let own = Pipe::parse_all(&self.pipes).map_err(ManifestError::Pipes)?;
         let mut all = Vec::new();
         for (name, table) in &self.handlers {
+            let chain = |line: &String| {
+                chain(line, &own).map_err(|error| ManifestError::Chain { handler: name.clone(), error })
+            };
             let default = HandlerSpec::new(name);
             let filter = table.filter().map_err(|error| ManifestError::Filter { handler: name.clone(), error })?;
             if !self.owners.contains_key(&table.owner) {
@@ -221,6 +248,8 @@ impl Manifest {
                 state: size(table.state, default.state),
                 segment: size(table.segment, default.segment),
                 time: table.time.map_or(default.time, |time| time.0),
+                budget: table.budget,
+                pipes: table.pipes.iter().map(chain).collect::<Result<_, _>>()?,
                 destinations: table.send.iter().map(destination).collect::<Result<_, _>>()?,
                 private: table.private.unwrap_or(private),
                 faults: table.faults,
@@ -229,6 +258,13 @@ impl Manifest {
         }
         Ok(all)
     }
+}
+
+/// Returns the pipes of a line such as `copy | checksum`.
+fn chain(line: &str, own: &[Pipe]) -> Result<Vec<Pipe>, PipeError> {
+    let pipe =
+        |name: &str| own.iter().find(|pipe| pipe.name() == name).cloned().map_or_else(|| builtin::named(name), Ok);
+    line.split('|').map(|name| pipe(name.trim())).collect()
 }
 
 fn mode<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Mode, D::Error> {

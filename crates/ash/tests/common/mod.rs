@@ -20,10 +20,16 @@ fn root() -> PathBuf {
 
 /// Compiles a source to an object or to assembly (`-S`). A missing compiler fails the test.
 pub fn gcc(source: &Path, kind: &str) -> Vec<u8> {
+    gcc_with(source, kind, &[])
+}
+
+/// As `gcc`, with more options.
+pub fn gcc_with(source: &Path, kind: &str, options: &[&str]) -> Vec<u8> {
     let directory = tempfile::tempdir().unwrap();
     let out = directory.path().join("out");
     let mut gcc = Command::new("gcc");
     gcc.args(["-O2", "-g0", "-fPIE", "-ffreestanding", "-fno-builtin", "-fcf-protection=none", "-Wall"]);
+    gcc.args(options);
     gcc.arg("-I").arg(root().join("crates/ash/include")).arg(kind).arg(source).arg("-o").arg(&out);
     assert!(gcc.status().expect("gcc is needed for these tests").success(), "gcc refused {}", source.display());
     std::fs::read(out).unwrap()
@@ -31,14 +37,12 @@ pub fn gcc(source: &Path, kind: &str) -> Vec<u8> {
 
 /// Compiles and rewrites a source.
 pub fn compile(source: &Path, mode: Mode) -> Vec<u8> {
-    rewrite(&gcc(source, "-c"), mode)
+    rewrite(&gcc(source, "-c"), &sfi_rewriter::Options { mode, budget: false })
 }
 
 /// Rewrites an object.
-pub fn rewrite(object: &[u8], mode: Mode) -> Vec<u8> {
-    sfi_rewriter::rewrite(object, &sfi_rewriter::Options { mode, budget: false })
-        .expect("the object can be rewritten")
-        .bytes
+pub fn rewrite(object: &[u8], options: &sfi_rewriter::Options) -> Vec<u8> {
+    sfi_rewriter::rewrite(object, options).expect("the object can be rewritten").bytes
 }
 
 /// Compiles and rewrites text.

@@ -6,7 +6,8 @@ use sfi_ash::back::ring::ring;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Show the decision tree of a manifest's filters, and what each handler may do.
+/// Show the decision tree of a manifest's filters, what each handler may do, and the loops of its
+/// pipes.
 ///
 /// The handlers are verified and linked as for a run.
 #[derive(clap::Args)]
@@ -36,12 +37,20 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         println!("  sees        {sees}");
         println!("  state       {} bytes, copied before each message", spec.state);
         println!("  segment     {} bytes, written by trusted calls", spec.segment);
-        println!("  time        {:?} for a message", spec.time);
+        match spec.budget {
+            Some(most) => println!("  budget      {most} instructions for a message"),
+            None => println!("  time        {:?} for a message", spec.time),
+        }
         if let Some(faults) = spec.faults {
             println!("  faults      {faults}, then no more messages");
         }
         for (number, to) in spec.destinations.iter().enumerate() {
             println!("  sends       {number}: {}:{}", to.ip, to.port);
+        }
+        for (number, (transfer, pipes)) in spec.loops()?.transfers().iter().zip(&spec.pipes).enumerate() {
+            let names: Vec<String> = pipes.iter().map(|pipe| visible(pipe.name())).collect();
+            println!("  loop        {number}: {}, {} bytes of text", names.join(" | "), transfer.code().len());
+            print!("{}", visible_lines(&transfer.listing()));
         }
     }
     Ok(ExitCode::SUCCESS)
