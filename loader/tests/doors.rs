@@ -2,9 +2,9 @@
 //! loom, which runs each model in all orders that the memory model of C11 allows.
 //!
 //! `membarrier` makes each other thread execute a full fence, at some place between two of its
-//! instructions. The fence is before the access that follows a `compiler_fence`, or after the access
-//! that precedes it. In both cases the result is one that a fence at that place would have had. So
-//! the models have a fence there.
+//! instructions. The fence is before the access that follows a `compiler_fence`, or after the
+//! access that precedes it. In both cases the result is one that a fence at that place would have
+//! had. So the models have a fence there.
 
 /// Stands in for the loader's module of this name.
 #[path = "."]

@@ -295,16 +295,16 @@ SFI_API void sfi_server_free(sfi_server *handle);
 
 /* Lanes: one world that `count` threads of the host enter at once (1 to 64). Its domains and their
  * memory are the same in all lanes. A domain lets `threads` callers in at a time (manifest, default
- * 1). Others wait as `busy` in the manifest says, and then get SFI_REFUSED. So does a call that would
- * close a circle of waits. Outside mode full more than one caller needs
- * `clock = "exposing"`. A fault ends the domain for all lanes, and `restart` begins its next life
- * when the last one is out.
+ * 1). Others wait as `busy` in the manifest says, and then get SFI_REFUSED. So does a call that
+ * would close a circle of waits. Outside mode full more than one caller needs `clock = "exposing"`.
+ * A fault ends the domain for all lanes, and `restart` begins its next life when the last one is
+ * out.
  *
- * A lane is a world for one thread at a time, until sfi_world_close gives it back. wait_ns is as for
- * sfi_server_enter. Functions that were found in a lane belong to it: find them in each. The config
- * offers functions (sfi_config_function), which several threads run at once, rules, limits, the
- * clock and sharing. Domains have no `syscalls`, and bindings, regions and objects do not change.
- * Lanes may be freed before the last of them is closed. */
+ * A lane is a world for one thread at a time, until sfi_world_close gives it back. wait_ns is as
+ * for sfi_server_enter. Functions that were found in a lane belong to it: find them in each. The
+ * config offers functions (sfi_config_function), which several threads run at once, rules, limits,
+ * the clock and sharing. Domains have no `syscalls`, and bindings, regions and objects do not
+ * change. Lanes may be freed before the last of them is closed. */
 SFI_API sfi_status sfi_lanes_open(const char *manifest, const sfi_config *config, size_t count, sfi_lanes **opened, sfi_error **error);
 SFI_API sfi_status sfi_lanes_open_text(const char *text, const char *directory, const sfi_config *config, size_t count, sfi_lanes **opened, sfi_error **error);
 SFI_API sfi_status sfi_lanes_enter(const sfi_lanes *lanes, uint64_t wait_ns, sfi_world **world, sfi_error **error);

@@ -1,6 +1,6 @@
 //! A suite of programs with threads in C, C++, OpenMP and Rust (`fixtures/threads/suite`). Each
-//! program has several cases. Each case must print and end in a domain as it does natively, in modes
-//! write and full.
+//! program has several cases. Each case must print and end in a domain as it does natively, in
+//! modes write and full.
 //!
 //! Needs gcc, g++, rustc and musl-dev. A missing one fails the tests.
 

@@ -28,14 +28,14 @@
 use sfi_contract::Mode;
 
 /// C sources of the objects that programs with exceptions need: the unwinder in place of libgcc_eh,
-/// and the functions that libstdc++ expects of a libc and musl does not have, or has in another form.
-/// Each has its name. They are compiled with unwind tables and rewritten when such a program is
-/// linked.
+/// and the functions that libstdc++ expects of a libc and musl does not have, or has in another
+/// form. Each has its name. They are compiled with unwind tables and rewritten when such a program
+/// is linked.
 pub const CXX_SOURCES: [(&str, &str); 3] =
     [("unwind", include_str!("unwind.c")), ("cxx", include_str!("cxx.c")), ("threads", include_str!("threads.c"))];
 
-/// C source of the functions that gcc's library for OpenMP expects of a libc and musl does not have,
-/// with its name. It is compiled as [`CXX_SOURCES`] are.
+/// C source of the functions that gcc's library for OpenMP expects of a libc and musl does not
+/// have, with its name. It is compiled as [`CXX_SOURCES`] are.
 pub const OPENMP_SOURCE: (&str, &str) = ("openmp", include_str!("openmp.c"));
 
 /// C source of the object with [`LIBRARY_FUNCTIONS`], in place of musl's. It is compiled and

@@ -143,7 +143,8 @@ impl Lane<'_> {
     }
 }
 
-/// A lane can be used as a world. Changes of bindings and regions, instances and reloads are refused.
+/// A lane can be used as a world. Changes of bindings and regions, instances and reloads are
+/// refused.
 impl Deref for Lane<'_> {
     type Target = World;
 

@@ -124,8 +124,8 @@ impl Room {
         self.doors.iter().enumerate().filter(uses).map(|(lane, _)| lane)
     }
 
-    /// Takes one of so many E-stacks for a lane, and sets the mark of its call. Says whether one was
-    /// free and the domain lives. Only one lane at a time may call this.
+    /// Takes one of so many E-stacks for a lane, and sets the mark of its call. Says whether one
+    /// was free and the domain lives. Only one lane at a time may call this.
     pub(crate) fn claim(&self, lane: usize, estacks: usize, mark: u64) -> bool {
         let full = |ask| self.users(lane, ask).count() >= estacks;
         if full(false) && full(true) {
