@@ -3,7 +3,9 @@
 
 use crate::object::read::{Object, Place, Reloc, SectionIndex, SymbolIndex};
 use crate::refusal::{Reason, Refusal};
-use iced_x86::{Code as Opcode, Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register};
+use iced_x86::{
+    Code as Opcode, Decoder, DecoderOptions, FlowControl, Instruction, MemoryOperand, Mnemonic, OpKind, Register,
+};
 use object::elf;
 use sfi_contract::text::clean;
 use typed_index_collections::TiVec;
@@ -377,10 +379,49 @@ fn decode_section(code: &mut Code<'_, '_>, index: SectionIndex, refusals: &mut V
             }
             next_reloc += 1;
         }
+        if insn.disp_reloc.is_none() {
+            insn.ins = at_constant(insn.ins);
+        }
         code.sections[last].at[offset] = code.insns.len() as u32;
         code.insns.push(insn);
     }
     trap_behind(code, last);
+}
+
+/// Returns an instruction with the usual form in place of the one for an address of 64 bits:
+///
+/// ```text
+/// movabs %eax,0xbbadbeef   becomes   mov %eax,0xbbadbeef
+/// movabs 0x2000,%rax       becomes   mov 0x2000,%rax
+/// ```
+///
+/// Compilers make them for stores that end a program. A store has an offset in the window, so an
+/// address of up to 32 bits has this form. A load may have all bits of its address, and the usual
+/// form extends the sign: it fits for 31 bits.
+fn at_constant(ins: Instruction) -> Instruction {
+    let (opcode, store) = match ins.code() {
+        Opcode::Mov_moffs8_AL => (Opcode::Mov_rm8_r8, true),
+        Opcode::Mov_moffs16_AX => (Opcode::Mov_rm16_r16, true),
+        Opcode::Mov_moffs32_EAX => (Opcode::Mov_rm32_r32, true),
+        Opcode::Mov_moffs64_RAX => (Opcode::Mov_rm64_r64, true),
+        Opcode::Mov_AL_moffs8 => (Opcode::Mov_r8_rm8, false),
+        Opcode::Mov_AX_moffs16 => (Opcode::Mov_r16_rm16, false),
+        Opcode::Mov_EAX_moffs32 => (Opcode::Mov_r32_rm32, false),
+        Opcode::Mov_RAX_moffs64 => (Opcode::Mov_r64_rm64, false),
+        _ => return ins,
+    };
+    let address = ins.memory_displacement64();
+    if ins.segment_prefix() != Register::None || address >= if store { 1 << 32 } else { 1 << 31 } {
+        return ins;
+    }
+    let place = MemoryOperand::with_displ(i64::from(address as i32) as u64, 4);
+    let register = ins.op_register(u32::from(store));
+    let made =
+        if store { Instruction::with2(opcode, place, register) } else { Instruction::with2(opcode, register, place) };
+    let Ok(mut made) = made else { return ins };
+    made.set_len(ins.len());
+    made.set_ip(ins.ip());
+    made
 }
 
 /// Adds [`CodeSection::trap`]. If a function does not end with a branch, compilers may branch to
