@@ -187,6 +187,7 @@ pub const SUITES: &[Suite] = &[
             "./fullbench -i1 -B1000",
             "./datagen -g1M | md5sum | grep c66bfa224cb9ef62ff0ecdf998da7fbc",
         ],
+        known: &[&[known("./fuzzer -s1 -i300", THREADS), known("./zstreamtest -s1 -i300", THREADS)]],
         ..USUAL
     },
 ];

@@ -35,7 +35,7 @@ impl Side {
     fn flags(self) -> &'static str {
         match self {
             Side::Native => "",
-            Side::Domain => "--build-tree --memory 3072 --program /bin/sh --net loopback",
+            Side::Domain => "--build-tree --program /bin/sh --net loopback",
         }
     }
 
