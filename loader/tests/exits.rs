@@ -435,7 +435,7 @@ fn taken(lane: &mut Lane<'_>, domain: &str) -> Dump {
     Dump(lane.memory(domain).unwrap().read(area.0, SIZE).unwrap())
 }
 
-/// What the initialiser of a restarted domain does.
+/// The task of a restarted domain's initialiser.
 static TASK: AtomicU64 = AtomicU64::new(0);
 
 /// A dead callee is restarted for a call, and its initialiser ends in every way: it returns, calls

@@ -71,7 +71,8 @@ pub fn rewrite(object: &[u8], options: &Options) -> Result<Output, Vec<Refusal>>
     let mixed =
         |refusal: &Refusal| matches!(refusal.reason, Reason::DataInText | Reason::BranchTarget | Reason::CodeAddress);
     match rewrite_object(&object, options) {
-        // Data between instructions decodes to nonsense, or is read. Carving moves it out of the text.
+        // Data between instructions decodes to nonsense, or is read. Carving moves it out of the
+        // text.
         Err(refusals) if refusals.iter().any(mixed) => match carve::carve(&object) {
             Some(carved) => rewrite_object(&carved, options),
             None => Err(refusals),

@@ -48,8 +48,8 @@ pub struct HandlerSpec {
     pub segment: u64,
     /// Wall clock for one message. Does not count if there is a budget.
     pub time: Duration,
-    /// Instructions for one message. Its objects then have the checks of `sfi rewrite --budget`, and
-    /// no timer runs.
+    /// Instructions for one message. Its objects then have the checks of `sfi rewrite --budget`,
+    /// and no timer runs.
     pub budget: Option<u64>,
     /// Chains of pipes for `ash_ilp`, by their numbers. Each becomes one loop.
     pub pipes: Vec<Vec<Pipe>>,

@@ -1,4 +1,4 @@
-//! What a core dump of a host holds after a fault of a domain.
+//! The content of a host's core dump after a fault of a domain.
 
 mod support;
 

@@ -2,8 +2,8 @@
  * the domain's specification grants by name, and a handle is the loader's number. So a mistake here
  * harms only the program itself.
  *
- * Compiled when a program that names one of these functions is linked. The libc's functions of these
- * names are not linked then. */
+ * Compiled when a program that names one of these functions is linked. The libc's functions of
+ * these names are not linked then. */
 #include <stddef.h>
 #include <stdint.h>
 

@@ -70,8 +70,8 @@ impl State {
         State { valid, as_entry, meant, harm: (self.harm | lost) & !(writes | COUNT) }
     }
 
-    /// Marks registers that the original program writes while the new one loses them. `meant`: those
-    /// into which it puts something on purpose.
+    /// Marks registers that the original program writes while the new one loses them. `meant`:
+    /// those into which it puts something on purpose.
     fn leave(&mut self, set: Set, meant: Set) {
         self.meant = self.meant & !set | meant;
         self.harm &= !set;

@@ -1,5 +1,5 @@
-//! Text that is read. A slot holds an address, so a read through the address of code would find other
-//! bytes. Hand-written code keeps tables between its functions, and they may decode.
+//! Text that is read. A slot holds an address, so a read through the address of code would find
+//! other bytes. Hand-written code keeps tables between its functions, and they may decode.
 //!
 //! A read counts if one of these holds:
 //!

@@ -1,6 +1,6 @@
 # mode: full
-# Stores to and loads from constant addresses, in the forms of the accumulator. WebKit and others end
-# by such a store.
+# Stores to and loads from constant addresses, in the forms of the accumulator. WebKit and others
+# end by such a store.
 .globl f
 .type f,@function
 f:  xor %eax,%eax

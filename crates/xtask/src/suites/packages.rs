@@ -17,7 +17,8 @@ pub struct Suite {
     pub build: &'static [&'static str],
     /// Arguments of the `make` that tests.
     pub check: &'static [&'static str],
-    /// Commands that test, in place of `make`. Each is a test, which passes if its exit status is 0.
+    /// Commands that test, in place of `make`. Each is a test, which passes if its exit status is
+    /// 0.
     pub commands: &'static [&'static str],
     /// The form of its results.
     pub format: Format,
