@@ -85,11 +85,14 @@ impl Follower {
     /// Says whether an instruction reads memory through one of some registers.
     fn reads(&mut self, ins: &Instruction, holds: u32) -> bool {
         use OpAccess::{CondRead, Read, ReadCondWrite, ReadWrite};
-        // `mov -1(%ptr,%table),%r64` reads the entry of a virtual function, if a pointer to a
-        // member (Itanium C++ ABI) is odd. The address of a function is even, and this code is not
-        // reached with it.
-        let member = ins.mnemonic() == Mnemonic::Mov
-            && ins.op0_register().is_gpr64()
+        // `mov -1(%ptr,%table),%r64` and `call *-1(%ptr,%table)` read the entry of a virtual
+        // function, if a pointer to a member (Itanium C++ ABI) is odd. The address of a function is
+        // even, and this code is not reached with it.
+        let is_word = match ins.mnemonic() {
+            Mnemonic::Mov => ins.op0_register().is_gpr64(),
+            mnemonic => matches!(mnemonic, Mnemonic::Call | Mnemonic::Jmp),
+        };
+        let member = is_word
             && ins.memory_index() != Register::None
             && ins.memory_displacement64() as i64 == -1;
         !member
