@@ -358,6 +358,7 @@ private:
     friend class world_template;
     friend class pool;
     friend class server;
+    friend class lanes;
     explicit world(std::shared_ptr<detail::opened> opened) : opened_(std::move(opened)) {}
     std::shared_ptr<detail::opened> opened_;
 };
@@ -453,6 +454,42 @@ private:
     }
     std::shared_ptr<detail::offers> offers_;
     sfi_server *server_ = nullptr;
+};
+
+/* One world for several threads at once: each enters a lane, and all lanes have the same domains. A
+ * lane goes back with the last of its copies and functions. */
+class lanes {
+public:
+    lanes(const char *manifest, size_t count, const config &config = {}) : offers_(config.offers_)
+    {
+        detail::checked(sfi_lanes_open, manifest, static_cast<const sfi_config *>(config.get()), count, &lanes_);
+    }
+    /* Opens lanes from the text of a manifest. */
+    lanes(const char *text, const char *directory, size_t count, const config &config = {}) : offers_(config.offers_)
+    {
+        detail::checked(sfi_lanes_open_text, text, directory, static_cast<const sfi_config *>(config.get()), count, &lanes_);
+    }
+    lanes(const lanes &) = delete;
+    lanes &operator=(const lanes &) = delete;
+    ~lanes() { sfi_lanes_free(lanes_); }
+    /* Enters a lane. SFI_BUSY after `wait`. */
+    sfi::world enter(std::chrono::nanoseconds wait) const
+    {
+        auto opened = std::make_shared<detail::opened>(offers_);
+        uint64_t bound = wait.count() > 0 ? static_cast<uint64_t>(wait.count()) : 0;
+        detail::checked(sfi_lanes_enter, static_cast<const sfi_lanes *>(lanes_), bound, &opened->world);
+        return sfi::world(std::move(opened));
+    }
+    size_t idle() const
+    {
+        size_t idle = 0;
+        detail::checked(sfi_lanes_idle, static_cast<const sfi_lanes *>(lanes_), &idle);
+        return idle;
+    }
+
+private:
+    std::shared_ptr<detail::offers> offers_;
+    sfi_lanes *lanes_ = nullptr;
 };
 
 } // namespace sfi

@@ -319,6 +319,7 @@ public:
 private:
     friend class world;
     friend class world_template;
+    friend class lanes;
     std::shared_ptr<detail::offers> offers_;
 };
 

@@ -95,10 +95,11 @@ impl From<CallError> for Failure {
             CallError::Fault(fault) => return fault.into(),
             CallError::Dead { .. } => DEAD,
             CallError::NotReady { .. } => NOT_READY,
-            CallError::Busy { .. } | CallError::TooDeep => REFUSED,
+            CallError::Busy { .. } | CallError::Occupied { .. } | CallError::Deadlock { .. } | CallError::TooDeep => {
+                REFUSED
+            }
             CallError::Arguments { .. } => ARGUMENTS,
             CallError::Untimed | CallError::Unbudgeted => UNTIMED,
-            CallError::Occupied { .. } | CallError::Deadlock { .. } => IN_USE,
             CallError::Gone { .. } | CallError::WrongWorld | CallError::Discarded | CallError::NotAFunction { .. } => {
                 GONE
             }
