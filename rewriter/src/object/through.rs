@@ -92,9 +92,7 @@ impl Follower {
             Mnemonic::Mov => ins.op0_register().is_gpr64(),
             mnemonic => matches!(mnemonic, Mnemonic::Call | Mnemonic::Jmp),
         };
-        let member = is_word
-            && ins.memory_index() != Register::None
-            && ins.memory_displacement64() as i64 == -1;
+        let member = is_word && ins.memory_index() != Register::None && ins.memory_displacement64() as i64 == -1;
         !member
             && self.factory.info(ins).used_memory().iter().any(|m| {
                 matches!(m.access(), Read | CondRead | ReadWrite | ReadCondWrite)
