@@ -1,8 +1,9 @@
 //! Dependencies: the oldest Rust that the project promises builds all of them, and deny.toml allows
-//! their licences and their source.
+//! their licences and their source. Packages have all files that they need.
 
 use serde_json::Value;
-use sfi_tests::paths::root;
+use sfi_tests::paths::{own_files, root};
+use std::path::Path;
 use std::process::Command;
 
 /// Returns cargo's description of each package of the lock file that this platform needs. A build
@@ -90,4 +91,50 @@ fn expressions_are_judged() {
     ] {
         assert_eq!(is_allowed(expression, &allowed), is, "{expression}");
     }
+}
+
+/// Returns the paths in a text that it includes and that lead out of `within` from `folder`.
+fn outside(text: &str, folder: &Path, within: &Path) -> Vec<String> {
+    let paths = text.split("include_str!(").chain(text.split("include_bytes!(")).filter_map(|rest| {
+        let (path, _) = rest.trim_start().strip_prefix('"')?.split_once('"')?;
+        Some(path)
+    });
+    let leaves = |path: &&str| {
+        let mut place = folder.to_owned();
+        for part in path.split('/') {
+            match part {
+                ".." => _ = place.pop(),
+                part => place.push(part),
+            }
+        }
+        !place.starts_with(within)
+    };
+    paths.filter(leaves).map(str::to_owned).collect()
+}
+
+#[test]
+fn packages_include_only_their_own_files() {
+    let mut read = 0;
+    for package in packages() {
+        let manifest = Path::new(package["manifest_path"].as_str().expect("a path"));
+        let within = manifest.parent().expect("a folder");
+        // The packages of the project that are published.
+        if !within.starts_with(root()) || package["publish"].as_array().is_some_and(Vec::is_empty) {
+            continue;
+        }
+        let files = own_files(&["*.rs"]).into_iter().map(|file| root().join(file));
+        for file in files.filter(|file| file.starts_with(within.join("src"))) {
+            let text = std::fs::read_to_string(&file).expect("text");
+            let found = outside(&text, file.parent().expect("a folder"), within);
+            assert!(found.is_empty(), "{} includes {found:?}, which no package has", file.display());
+            read += 1;
+        }
+    }
+    assert!(read > 300, "only {read} files");
+}
+
+#[test]
+fn paths_that_leave_a_package_are_found() {
+    let text = "include_str!(\"../a.c\") include_bytes!(\"../../b.c\") include_str!(concat!())";
+    assert_eq!(outside(text, Path::new("/p/src"), Path::new("/p")), ["../../b.c"]);
 }

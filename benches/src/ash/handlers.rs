@@ -7,9 +7,9 @@ use sfi_contract::Mode;
 use std::process::Command;
 use std::time::Duration;
 
-/// The sources: those of `examples/ash`.
-const INCREMENT: &str = include_str!("../../../examples/ash/increment.c");
-const WRITE: &str = include_str!("../../../examples/ash/write.c");
+/// The sources: those of `examples/ash`, by links, which become files in a package.
+const INCREMENT: &str = include_str!("increment.c");
+const WRITE: &str = include_str!("write.c");
 
 /// Rewritten objects of both handlers for a mode.
 #[derive(Clone, Debug)]

@@ -1,0 +1,1 @@
+../../../examples/ash/increment.c
