@@ -1,6 +1,6 @@
 //! The packages for crates.io.
 
-use super::base::{Dist, execute, headline};
+use super::base::{Dist, execute, headline, remove};
 use crate::setup::cargo;
 use anyhow::{Context, ensure};
 use std::path::{Path, PathBuf};
@@ -10,6 +10,8 @@ use std::process::Command;
 /// packages alone.
 pub fn check(dist: &Dist) -> anyhow::Result<()> {
     headline("cargo publish --dry-run");
+    let folder = dist.root.join("target/package");
+    remove(&folder)?;
     execute(Command::new(cargo()).args(["publish", "--dry-run", "--workspace", "--quiet"]).current_dir(&dist.root))?;
     headline("cargo install sfi-cli, from the packages, without a network");
     let registry = dist.work.join("registry");
@@ -17,7 +19,9 @@ pub fn check(dist: &Dist) -> anyhow::Result<()> {
     vendor.args(["vendor", "--locked", "--quiet"]).arg(&registry).current_dir(&dist.root);
     // It prints the configuration, which stands below.
     ensure!(vendor.output().context("cannot run cargo")?.status.success(), "cargo vendor failed");
-    let packages = crates(&dist.root.join("target/package"), &dist.version)?;
+    // Cargo puts them here or there, as its version wants it.
+    let [packages, local] = [&folder, &folder.join("tmp-registry")].map(|folder| crates(folder, &dist.version));
+    let packages = Some(packages?).filter(|found| !found.is_empty()).map_or(local, Ok)?;
     ensure!(!packages.is_empty(), "cargo publish left no package");
     for package in &packages {
         add(package, &registry)?;
