@@ -227,7 +227,7 @@ impl Manifest {
         let mut all = Vec::new();
         for (name, table) in &self.handlers {
             let chain = |line: &String| {
-                chain(line, &own).map_err(|error| ManifestError::Chain { handler: name.clone(), error })
+                builtin::chain_with(line, &own).map_err(|error| ManifestError::Chain { handler: name.clone(), error })
             };
             let default = HandlerSpec::new(name);
             let filter = table.filter().map_err(|error| ManifestError::Filter { handler: name.clone(), error })?;
@@ -258,13 +258,6 @@ impl Manifest {
         }
         Ok(all)
     }
-}
-
-/// Returns the pipes of a line such as `copy | checksum`.
-fn chain(line: &str, own: &[Pipe]) -> Result<Vec<Pipe>, PipeError> {
-    let pipe =
-        |name: &str| own.iter().find(|pipe| pipe.name() == name).cloned().map_or_else(|| builtin::named(name), Ok);
-    line.split('|').map(|name| pipe(name.trim())).collect()
 }
 
 fn mode<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Mode, D::Error> {

@@ -95,7 +95,16 @@ pub fn named(name: &str) -> Result<Pipe, PipeError> {
 /// # Errors
 /// [`PipeError::Unknown`].
 pub fn chain(line: &str) -> Result<Vec<Pipe>, PipeError> {
-    line.split('|').map(|name| named(name.trim())).collect()
+    chain_with(line, &[])
+}
+
+/// As [`chain`], where a user's own pipe has its name first.
+///
+/// # Errors
+/// [`PipeError::Unknown`].
+pub fn chain_with(line: &str, own: &[Pipe]) -> Result<Vec<Pipe>, PipeError> {
+    let pipe = |name: &str| own.iter().find(|pipe| pipe.name() == name).cloned().map_or_else(|| named(name), Ok);
+    line.split('|').map(|name| pipe(name.trim())).collect()
 }
 
 #[cfg(test)]
