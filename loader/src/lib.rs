@@ -88,7 +88,6 @@ mod spec;
 mod vm;
 mod world;
 
-pub use fault::last::last_fault;
 pub use fault::limits::{Budget, Limits};
 pub use fault::report::{AddressClass, Fault, FaultKind};
 pub use fault::signals::interrupt;

@@ -23,11 +23,3 @@ pub(crate) fn note(fault: &Fault) {
     let bytes = text.bytes().take(ROOM - 1).chain(std::iter::repeat(0));
     TEXT.iter().zip(bytes).for_each(|(place, byte)| place.store(byte, Ordering::Relaxed));
 }
-
-/// Returns the last fault of this process that was described, in one line: the text that core dumps
-/// hold. Empty if there was none.
-pub fn last_fault() -> String {
-    let _changes = CHANGES.lock();
-    let bytes: Vec<u8> = TEXT.iter().map(|byte| byte.load(Ordering::Relaxed)).take_while(|byte| *byte != 0).collect();
-    String::from_utf8_lossy(&bytes).into_owned()
-}
