@@ -54,12 +54,24 @@ impl World {
         self.stack.with_mut(|stack| unsafe { *stack += 1 });
     }
 
-    /// A call of the domain as `Held::go_in` and `Held::take` make it. `until` bounds the attempts.
+    /// Uses the E-stack inside, and leaves.
+    fn work_and_leave(&self, lane: usize) {
+        self.work();
+        self.room.go_out(&self.room.doors[lane]);
+    }
+
+    /// A call by an open door, as `Held::go_in` makes it. Says whether the door was open.
+    fn call_quickly(&self, lane: usize) -> bool {
+        let inside = self.room.doors[lane].go_in(8);
+        if inside {
+            self.work_and_leave(lane);
+        }
+        inside
+    }
+
+    /// A call of the domain as `Held::go_in` and `Held::take` make it. `attempts` bounds it.
     fn call(&self, lane: usize, attempts: usize) {
-        let door = &self.room.doors[lane];
-        if door.go_in(8) {
-            self.work();
-            self.room.go_out(door);
+        if self.call_quickly(lane) {
             return;
         }
         self.room.wake();
@@ -68,9 +80,7 @@ impl World {
             let inside = self.room.claim(lane, 1, 8);
             drop(waits);
             if inside {
-                self.work();
-                self.room.go_out(door);
-                return;
+                return self.work_and_leave(lane);
             }
         }
     }
@@ -155,11 +165,7 @@ fn waits_for_the_other() {
     let world = World::new(2);
     let other = Arc::clone(&world);
     let thread = thread::spawn(move || {
-        let door = &other.room.doors[0];
-        if door.go_in(8) {
-            other.work();
-            other.room.go_out(door);
-        } else {
+        if !other.call_quickly(0) {
             // As at the beginning of `Held::take`.
             other.room.wake();
         }
@@ -171,8 +177,7 @@ fn waits_for_the_other() {
         }
         sleep(&world.room.turn, turn, LONG);
     }
-    world.work();
-    world.room.go_out(&world.room.doors[1]);
+    world.work_and_leave(1);
     thread.join().unwrap();
 }
 
@@ -206,13 +211,7 @@ fn the_end_closes_all_doors() {
 fn written_anew() {
     let world = World::new(2);
     let other = Arc::clone(&world);
-    let thread = thread::spawn(move || {
-        let door = &other.room.doors[0];
-        if door.go_in(8) {
-            other.work();
-            other.room.go_out(door);
-        }
-    });
+    let thread = thread::spawn(move || other.call_quickly(0));
     world.room.end();
     // As in `Group::attempt`.
     barrier();

@@ -42,7 +42,7 @@ fn a_core_dump_says_which_domain_died() {
     gcc.args(["-std=gnu11", "-s", "-Wall", "-Wextra", "-Werror", "-I"]).arg(root("crates/capi/include"));
     gcc.arg(at("host.c")).arg("-o").arg(at("host")).arg(libraries().join("libsfi.a"));
     succeed(gcc.args(["-lgcc_s", "-lm", "-lpthread", "-ldl"]));
-    // What a core dump of the kernel holds: the memory that the host can write, without windows.
+    // A core dump of the kernel holds the memory that the host can write, without windows.
     let memory = |arguments: &[&str]| {
         let mut host = Command::new(at("host")).args(arguments).current_dir(directory.path()).spawn().unwrap();
         let id = host.id();

@@ -17,7 +17,7 @@ pub(crate) enum Breach {
 }
 
 loom::lazy_static! {
-    /// Those that sleep. Every wake wakes all, as a futex may.
+    /// The threads that sleep. Every wake wakes all, as a futex may.
     static ref SLEEPERS: (Mutex<()>, Condvar) = (Mutex::new(()), Condvar::new());
 }
 

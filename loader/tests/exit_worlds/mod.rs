@@ -305,23 +305,18 @@ pub fn describe(case: &Case, lanes: bool) -> Builder {
         HOST.plant_here(width);
         Err(HostError::end_caller(0))
     });
-    builder = offer(builder, lanes, "h_undo", move |cx| {
-        cx.disconnect("watcher", "m_undone").unwrap();
-        HOST.plant_here(width);
-        Ok(0)
-    });
-    for import in ["back_undo_1", "back_undo_2"] {
-        builder = offer(builder, lanes, &format!("h_{import}"), move |cx| {
-            cx.disconnect("middle", import).unwrap();
+    for (name, client, import) in [
+        ("h_undo", "watcher", "m_undone"),
+        ("h_undo_fault", "watcher", "m_undone_fault"),
+        ("h_back_undo_1", "middle", "back_undo_1"),
+        ("h_back_undo_2", "middle", "back_undo_2"),
+    ] {
+        builder = offer(builder, lanes, name, move |cx| {
+            cx.disconnect(client, import).unwrap();
             HOST.plant_here(width);
             Ok(0)
         });
     }
-    builder = offer(builder, lanes, "h_undo_fault", move |cx| {
-        cx.disconnect("watcher", "m_undone_fault").unwrap();
-        HOST.plant_here(width);
-        Ok(0)
-    });
     builder = offer(builder, lanes, "h_slow", move |_| {
         std::thread::sleep(WAIT.get() + WAIT.get() / 16);
         HOST.plant_here(width);
