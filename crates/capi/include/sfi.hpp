@@ -30,6 +30,13 @@
 
 namespace sfi {
 
+namespace detail {
+
+/* The nanoseconds of a bounded wait. */
+inline uint64_t bound(std::chrono::nanoseconds wait) { return wait.count() > 0 ? static_cast<uint64_t>(wait.count()) : 0; }
+
+} // namespace detail
+
 template <class Function>
 class function;
 
@@ -188,9 +195,7 @@ public:
     /* Opens a world from the text of a manifest. */
     static world of_text(const char *text, const char *directory, const config &config = {})
     {
-        auto opened = std::make_shared<detail::opened>(config.offers_);
-        detail::checked(sfi_world_open_text, text, directory, static_cast<const sfi_config *>(config.get()), &opened->world);
-        return world(std::move(opened));
+        return made(config.offers_, sfi_world_open_text, text, directory, static_cast<const sfi_config *>(config.get()));
     }
     template <class Function>
     function<Function> find(const char *domain, const char *name) const
@@ -360,6 +365,14 @@ private:
     friend class server;
     friend class lanes;
     explicit world(std::shared_ptr<detail::opened> opened) : opened_(std::move(opened)) {}
+    /* Gets a world of a function of sfi.h, whose last argument before the error is its place. */
+    template <class Function, class... Arguments>
+    static world made(std::shared_ptr<detail::offers> offers, Function function, Arguments... arguments)
+    {
+        auto opened = std::make_shared<detail::opened>(std::move(offers));
+        detail::checked(function, arguments..., &opened->world);
+        return world(std::move(opened));
+    }
     std::shared_ptr<detail::opened> opened_;
 };
 
@@ -381,9 +394,7 @@ public:
     /* Makes a world with a place of its own. */
     sfi::world instance() const
     {
-        auto opened = std::make_shared<detail::opened>(offers_);
-        detail::checked(sfi_template_instance, static_cast<const sfi_template *>(template_), &opened->world);
-        return sfi::world(std::move(opened));
+        return sfi::world::made(offers_, sfi_template_instance, static_cast<const sfi_template *>(template_));
     }
 
 private:
@@ -407,9 +418,7 @@ public:
     /* Takes a world in its first state. If all are in use, it waits, or is SFI_BUSY. */
     sfi::world take(bool wait = true) const
     {
-        auto opened = std::make_shared<detail::opened>(offers_);
-        detail::checked(sfi_pool_take, static_cast<const sfi_pool *>(pool_), static_cast<int>(wait), &opened->world);
-        return sfi::world(std::move(opened));
+        return sfi::world::made(offers_, sfi_pool_take, static_cast<const sfi_pool *>(pool_), static_cast<int>(wait));
     }
 
 private:
@@ -430,17 +439,12 @@ public:
     /* Enters a world, first come, first served. SFI_BUSY after `wait`, or if too many wait. */
     sfi::world enter(std::chrono::nanoseconds wait) const
     {
-        auto opened = std::make_shared<detail::opened>(offers_);
-        uint64_t bound = wait.count() > 0 ? static_cast<uint64_t>(wait.count()) : 0;
-        detail::checked(sfi_server_enter, static_cast<const sfi_server *>(server_), bound, &opened->world);
-        return sfi::world(std::move(opened));
+        return sfi::world::made(offers_, sfi_server_enter, static_cast<const sfi_server *>(server_), detail::bound(wait));
     }
     /* Enters a world, and waits without an end. */
     sfi::world enter() const
     {
-        auto opened = std::make_shared<detail::opened>(offers_);
-        detail::checked(sfi_server_enter, static_cast<const sfi_server *>(server_), UINT64_MAX, &opened->world);
-        return sfi::world(std::move(opened));
+        return sfi::world::made(offers_, sfi_server_enter, static_cast<const sfi_server *>(server_), UINT64_MAX);
     }
     size_t idle() const { return state().first; }
     size_t waiting() const { return state().second; }
@@ -475,10 +479,7 @@ public:
     /* Enters a lane. SFI_BUSY after `wait`. */
     sfi::world enter(std::chrono::nanoseconds wait) const
     {
-        auto opened = std::make_shared<detail::opened>(offers_);
-        uint64_t bound = wait.count() > 0 ? static_cast<uint64_t>(wait.count()) : 0;
-        detail::checked(sfi_lanes_enter, static_cast<const sfi_lanes *>(lanes_), bound, &opened->world);
-        return sfi::world(std::move(opened));
+        return sfi::world::made(offers_, sfi_lanes_enter, static_cast<const sfi_lanes *>(lanes_), detail::bound(wait));
     }
     size_t idle() const
     {
