@@ -1,11 +1,12 @@
 //! Templates, pools and servers: worlds by the dozen, for hosts with threads.
 
-use crate::border::{Result, api, give, handle, place, text};
+use crate::border::{Result, api, give, handle, place};
 use crate::config::{config_or_none, sfi_config};
 use crate::enter::{Shared, sfi_world};
 use crate::error::{BUSY, Failure};
 use crate::holder::{Holder, Leased};
 use crate::world::handed_out;
+use crate::world::{manifest_of, manifest_of_text};
 use sfi_loader::manifest::Manifest;
 use sfi_loader::{Exhausted, Lease, Pool, PoolError, Server, Template, World};
 use std::ffi::{c_char, c_int};
@@ -101,9 +102,8 @@ api! {
     fn sfi_template_open(manifest: *const c_char, config: *const sfi_config, opened: *mut *mut sfi_template) {
         let to = place(opened, "template")?;
         to.write(ptr::null_mut());
-        let path = Path::new(text(manifest, "manifest")?);
-        let directory = path.parent().unwrap_or(Path::new(""));
-        to.write(template(Manifest::load(path)?, directory, config_or_none(config)?)?);
+        let (manifest, directory) = manifest_of(manifest)?;
+        to.write(template(manifest, directory, config_or_none(config)?)?);
         Ok(())
     }
 
@@ -111,8 +111,7 @@ api! {
     fn sfi_template_open_text(manifest: *const c_char, directory: *const c_char, config: *const sfi_config, opened: *mut *mut sfi_template) {
         let to = place(opened, "template")?;
         to.write(ptr::null_mut());
-        let directory = Path::new(text(directory, "directory")?);
-        let manifest = Manifest::parse(text(manifest, "text")?, Path::new("(text)"))?;
+        let (manifest, directory) = manifest_of_text(manifest, directory)?;
         to.write(template(manifest, directory, config_or_none(config)?)?);
         Ok(())
     }

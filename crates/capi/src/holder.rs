@@ -17,51 +17,32 @@ pub(crate) enum Holder {
     Lane(InLane),
 }
 
-/// A lease, and the server that it borrows.
-pub(crate) struct Leased {
-    /// Dropped before the server.
-    lease: ManuallyDrop<Lease<'static>>,
-    _server: Arc<Server>,
+/// A lease, and its server.
+pub(crate) type Leased = Borrowed<Lease<'static>, Server>;
+/// A lane, and all lanes.
+pub(crate) type InLane = Borrowed<Lane<'static>, Lanes>;
+
+/// A value, and the owner that it borrows.
+pub(crate) struct Borrowed<T, Owner> {
+    /// Dropped before the owner.
+    value: ManuallyDrop<T>,
+    _owner: Arc<Owner>,
 }
 
-impl Leased {
-    /// Keeps a lease with its server.
+impl<T, Owner> Borrowed<T, Owner> {
+    /// Keeps a value with its owner.
     ///
     /// # Safety
-    /// The lease is of this server.
-    pub(crate) unsafe fn new(lease: Lease<'static>, server: Arc<Server>) -> Self {
-        Self { lease: ManuallyDrop::new(lease), _server: server }
+    /// The value borrows this owner.
+    pub(crate) unsafe fn new(value: T, owner: Arc<Owner>) -> Self {
+        Self { value: ManuallyDrop::new(value), _owner: owner }
     }
 }
 
-impl Drop for Leased {
+impl<T, Owner> Drop for Borrowed<T, Owner> {
     fn drop(&mut self) {
         // SAFETY: not used again.
-        unsafe { ManuallyDrop::drop(&mut self.lease) };
-    }
-}
-
-/// A lane, and the lanes that it borrows.
-pub(crate) struct InLane {
-    /// Dropped before the lanes.
-    lane: ManuallyDrop<Lane<'static>>,
-    _lanes: Arc<Lanes>,
-}
-
-impl InLane {
-    /// Keeps a lane with the others.
-    ///
-    /// # Safety
-    /// The lane is one of these.
-    pub(crate) unsafe fn new(lane: Lane<'static>, lanes: Arc<Lanes>) -> Self {
-        Self { lane: ManuallyDrop::new(lane), _lanes: lanes }
-    }
-}
-
-impl Drop for InLane {
-    fn drop(&mut self) {
-        // SAFETY: not used again.
-        unsafe { ManuallyDrop::drop(&mut self.lane) };
+        unsafe { ManuallyDrop::drop(&mut self.value) };
     }
 }
 
@@ -72,8 +53,8 @@ impl Deref for Holder {
         match self {
             Holder::Own(world) => world,
             Holder::Pooled(world) => world,
-            Holder::Leased(world) => &world.lease,
-            Holder::Lane(world) => &world.lane,
+            Holder::Leased(world) => &world.value,
+            Holder::Lane(world) => &world.value,
         }
     }
 }
@@ -84,8 +65,8 @@ impl DerefMut for Holder {
         match self {
             Holder::Own(world) => world,
             Holder::Pooled(world) => world,
-            Holder::Leased(world) => &mut world.lease,
-            Holder::Lane(world) => &mut world.lane,
+            Holder::Leased(world) => &mut world.value,
+            Holder::Lane(world) => &mut world.value,
         }
     }
 }

@@ -1,12 +1,13 @@
 //! Lanes: one world that several threads of the host enter at once. A lane is a world for the host
 //! that one thread at a time uses.
 
-use crate::border::{Result, api, give, handle, place, text};
+use crate::border::{Result, api, give, handle, place};
 use crate::config::{config_or_none, sfi_config};
 use crate::enter::sfi_world;
 use crate::error::{Failure, INVALID};
 use crate::fleet::{Described, free, starting};
 use crate::holder::{Holder, InLane};
+use crate::world::{manifest_of, manifest_of_text};
 use sfi_loader::manifest::Manifest;
 use sfi_loader::{Lane, Lanes, World};
 use std::ffi::c_char;
@@ -42,9 +43,8 @@ api! {
     fn sfi_lanes_open(manifest: *const c_char, config: *const sfi_config, count: usize, opened: *mut *mut sfi_lanes) {
         let to = place(opened, "lanes")?;
         to.write(ptr::null_mut());
-        let path = Path::new(text(manifest, "manifest")?);
-        let directory = path.parent().unwrap_or(Path::new(""));
-        to.write(open(Manifest::load(path)?, directory, config_or_none(config)?, count)?);
+        let (manifest, directory) = manifest_of(manifest)?;
+        to.write(open(manifest, directory, config_or_none(config)?, count)?);
         Ok(())
     }
 
@@ -52,8 +52,7 @@ api! {
     fn sfi_lanes_open_text(manifest: *const c_char, directory: *const c_char, config: *const sfi_config, count: usize, opened: *mut *mut sfi_lanes) {
         let to = place(opened, "lanes")?;
         to.write(ptr::null_mut());
-        let directory = Path::new(text(directory, "directory")?);
-        let manifest = Manifest::parse(text(manifest, "text")?, Path::new("(text)"))?;
+        let (manifest, directory) = manifest_of_text(manifest, directory)?;
         to.write(open(manifest, directory, config_or_none(config)?, count)?);
         Ok(())
     }

@@ -55,14 +55,36 @@ pub(crate) fn handed_out(
     Box::into_raw(Box::new(sfi_world { shared, world, manifest, directory, names, instances }))
 }
 
+/// Reads a manifest. Returns it and its directory.
+///
+/// # Safety
+/// Null, or a C string that stays for `'p`.
+pub(crate) unsafe fn manifest_of<'p>(path: *const c_char) -> Result<(Manifest, &'p Path)> {
+    // SAFETY: see the function's contract.
+    let path = Path::new(unsafe { text(path, "manifest") }?);
+    Ok((Manifest::load(path)?, path.parent().unwrap_or(Path::new(""))))
+}
+
+/// Reads the text of a manifest, whose paths are relative to a directory. Returns both.
+///
+/// # Safety
+/// Null, or C strings that stay for `'p`.
+pub(crate) unsafe fn manifest_of_text<'p>(
+    manifest: *const c_char,
+    directory: *const c_char,
+) -> Result<(Manifest, &'p Path)> {
+    // SAFETY: see the function's contract.
+    let (directory, manifest) = unsafe { (text(directory, "directory")?, text(manifest, "text")?) };
+    Ok((Manifest::parse(manifest, Path::new("(text)"))?, Path::new(directory)))
+}
+
 api! {
     /// Loads the domains of a manifest.
     fn sfi_world_open(manifest: *const c_char, config: *const sfi_config, world: *mut *mut sfi_world) {
         let to = place(world, "world")?;
         to.write(ptr::null_mut());
-        let path = Path::new(text(manifest, "manifest")?);
-        let directory = path.parent().unwrap_or(Path::new(""));
-        to.write(open(Manifest::load(path)?, directory, config_or_none(config)?)?);
+        let (manifest, directory) = manifest_of(manifest)?;
+        to.write(open(manifest, directory, config_or_none(config)?)?);
         Ok(())
     }
 
@@ -70,8 +92,7 @@ api! {
     fn sfi_world_open_text(manifest: *const c_char, directory: *const c_char, config: *const sfi_config, world: *mut *mut sfi_world) {
         let to = place(world, "world")?;
         to.write(ptr::null_mut());
-        let directory = Path::new(text(directory, "directory")?);
-        let manifest = Manifest::parse(text(manifest, "text")?, Path::new("(text)"))?;
+        let (manifest, directory) = manifest_of_text(manifest, directory)?;
         to.write(open(manifest, directory, config_or_none(config)?)?);
         Ok(())
     }
