@@ -14,12 +14,15 @@ pub struct Args {
     /// Measure the start of short programs instead
     #[arg(long, conflicts_with = "programs")]
     start: bool,
+    /// Measure the tools instead: rewriting, loading, commands that do nothing
+    #[arg(long, conflicts_with_all = ["programs", "start"])]
+    tools: bool,
 }
 
 /// Runs the task.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     setup::ensure(setup::BASE)?;
-    if !args.start {
+    if !args.start && !args.tools {
         sources::ensure()?;
     }
     let status = Command::new(cargo()).args(["build", "--release", "--quiet", "-p", "sfi-cli"]).status()?;
@@ -30,8 +33,12 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         start::run(&sfi)?;
         return Ok(ExitCode::SUCCESS);
     }
+    let example = if args.tools { "tools" } else { "programs" };
     let mut command = Command::new(cargo());
-    command.args(["run", "--release", "--quiet", "-p", "sfi-benches", "--example", "programs", "--"]);
-    let status = command.arg(&sources).arg(sfi).args(&args.programs).status()?;
+    command.args(["run", "--release", "--quiet", "-p", "sfi-benches", "--example", example, "--"]);
+    if !args.tools {
+        command.arg(&sources);
+    }
+    let status = command.arg(sfi).args(&args.programs).status()?;
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
