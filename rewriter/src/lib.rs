@@ -33,7 +33,7 @@ use crate::output::{sections, write};
 use crate::text::layout::Text;
 use crate::text::{emit, growth, layout, share};
 use crate::transform::Facts;
-use std::collections::HashSet;
+use foldhash::HashSet;
 
 /// Options of a rewrite.
 #[derive(Clone, Copy, Debug, Default)]

@@ -151,7 +151,7 @@ impl std::error::Error for Refusal {}
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::HashSet;
+    use foldhash::HashSet;
 
     #[test]
     fn codes_are_unique() {

@@ -11,8 +11,8 @@ use crate::link::symbols::{Symbols, Target};
 use crate::spec::DomainSpec;
 use crate::vm::address::WindowOffset;
 use crate::vm::window::pages;
+use foldhash::{HashMap, HashMapExt};
 use sfi_contract::layout::{DISPATCH_SIZE, DISPATCH_SLOTS, PAGE_SIZE};
-use std::collections::HashMap;
 
 /// Slots of a page of the table.
 pub(crate) const SLOTS_OF_PAGE: usize = PAGE_SIZE as usize / 8;

@@ -12,13 +12,13 @@ use crate::vm::address::{HostAddress, WindowOffset};
 use crate::vm::memory::{HEAP, Segment};
 use crate::vm::sealed_file;
 use crate::vm::window::{Protection, Word, pages};
+use foldhash::{HashMap, HashMapExt};
 use rustix::fd::OwnedFd;
 use serde::{Deserialize, Serialize};
 use sfi_contract::Anchors;
 use sfi_contract::layout::PAGE_SIZE;
 use sfi_verifier::Usage;
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::sync::Arc;
 
 /// The first place of a range, and the first place after it.

@@ -7,9 +7,9 @@ use crate::link::references::{self, GotEntry, Leas};
 use crate::link::select::Input;
 use crate::link::symbols::Symbols;
 use crate::spec::DomainSpec;
+use foldhash::{HashMap, HashMapExt};
 use sfi_contract::layout::{IMAGE_HIGH, PAGE_SIZE, TLS_SIZE};
 use sfi_verifier::elf::number::{SHF_EXECINSTR, SHF_TLS, SHF_WRITE, SHT_NOBITS};
-use std::collections::HashMap;
 
 /// Largest alignment of a section in bytes.
 const MAX_ALIGN: u64 = 2 << 20;

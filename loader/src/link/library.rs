@@ -19,10 +19,10 @@ use crate::spec::library::Library;
 use crate::vm::address::WindowOffset;
 use crate::vm::region::Placed;
 use crate::vm::window::{Protection, Word, pages};
+use foldhash::{HashMap, HashMapExt};
 use rand_chacha::ChaCha20Rng;
 use sfi_contract::names as reserved;
 use sfi_verifier::Usage;
-use std::collections::HashMap;
 use std::sync::Arc;
 
 /// The results of linking that do not depend on places.

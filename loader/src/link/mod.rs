@@ -31,6 +31,7 @@ use crate::vm::memory::{HEAP, Segment};
 use crate::vm::region::Placed;
 use crate::vm::window::Word;
 use crate::vm::window::{Protection, pages};
+use foldhash::{HashMap, HashMapExt};
 use sfi_contract::layout::{
     HEADER_BASE, HEADER_FEATURES, HEADER_HEAP_END, HEADER_HEAP_START, HEADER_LOCALS, HEADER_MINUS,
     HEADER_MINUS_DISPATCH, HEADER_REGIONS, HEADER_STACK_HIGH, HEADER_STACK_LOW, HEADER_TCB, PAGE_SIZE, REGION_SLOTS,
@@ -39,7 +40,6 @@ use sfi_contract::layout::{
 use sfi_verifier::Usage;
 use sfi_verifier::elf::number::STT_FUNC;
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::sync::Arc;
 
 /// The name of a shared region's segment is this and the region's name.

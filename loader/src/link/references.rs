@@ -5,12 +5,13 @@ use crate::link::error::{LinkError, Mention};
 use crate::link::select::Input;
 use crate::link::symbols::{Symbols, Target};
 use crate::spec::DomainSpec;
+use foldhash::{HashSet, HashSetExt};
 use iced_x86::{Code, Decoder, DecoderOptions, Instruction, Register};
 use sfi_verifier::elf::Relocation;
 use sfi_verifier::elf::number::{
     R_X86_64_GOTPCREL, R_X86_64_GOTPCRELX, R_X86_64_NONE, R_X86_64_PC32, R_X86_64_PLT32, R_X86_64_REX_GOTPCRELX,
 };
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 
 /// Says whether a relocation's field leads to a word of the GOT.
 pub(crate) fn needs_got(kind: u32) -> bool {

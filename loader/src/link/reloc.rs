@@ -12,13 +12,13 @@ use crate::spec::DomainSpec;
 use crate::vm::address::WindowOffset;
 use crate::vm::region::Placed;
 use crate::vm::window::Word;
+use foldhash::{HashMap, HashMapExt};
 use sfi_contract::layout::WINDOW_SIZE;
 use sfi_verifier::elf::Relocation;
 use sfi_verifier::elf::number::{
     R_X86_64_32, R_X86_64_32S, R_X86_64_64, R_X86_64_DTPOFF32, R_X86_64_DTPOFF64, R_X86_64_PC32, R_X86_64_PC64,
     R_X86_64_PLT32, R_X86_64_SIZE32, R_X86_64_SIZE64, R_X86_64_TPOFF32, R_X86_64_TPOFF64,
 };
-use std::collections::HashMap;
 
 /// All values that addresses depend on, except the window's base.
 pub(crate) struct Addresses<'l> {

@@ -5,11 +5,12 @@ use crate::link::advice::advice;
 use crate::link::error::{LinkError, Mention, RefusedObject};
 use crate::spec::DomainSpec;
 use crate::spec::file::{File, FileKind};
+use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
 use sfi_contract::names;
 use sfi_verifier::elf::resolve::{self, Strength};
 use sfi_verifier::elf::{self, Object, archive};
 use sfi_verifier::{Options, Usage};
-use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 
 /// A verified object that is linked.
 pub(crate) struct Input<'a> {

@@ -7,12 +7,12 @@ use crate::link::select::Input;
 use crate::spec::DomainSpec;
 use crate::spec::library;
 use crate::vm::address::WindowOffset;
+use foldhash::{HashMap, HashMapExt, HashSet};
 use sfi_contract::layout::{self, DISPATCH_SLOTS};
 use sfi_contract::{Anchor, Anchored, names};
 use sfi_verifier::elf::number::{STT_FUNC, STT_GNU_IFUNC};
 use sfi_verifier::elf::resolve::{self, Strength};
 use sfi_verifier::elf::{Place, Section, Symbol};
-use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 
 /// The meaning of a symbol.

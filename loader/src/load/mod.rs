@@ -17,7 +17,7 @@ use crate::load::raised::Raised;
 use crate::spec::DomainSpec;
 use crate::vm::region::{Placed, Region};
 use crate::vm::space::Draw;
-use std::collections::HashMap;
+use foldhash::HashMap;
 
 /// The world around a domain.
 pub(crate) struct Surroundings<'w> {

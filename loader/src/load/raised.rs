@@ -21,13 +21,13 @@ use crate::vm::memory::Segment;
 use crate::vm::region::{Region, Uppers};
 use crate::vm::space::Draw;
 use crate::vm::window::{Protection, Window};
+use foldhash::HashMap;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::Rng;
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
 use sfi_contract::layout::{PAGE_SIZE, TCB_CANARY};
 use sfi_verifier::Usage;
-use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Stacks begin and end on pages.

@@ -11,7 +11,7 @@ use crate::object::address::{Addresses, insn_of};
 use crate::object::decode::{Code, Dest, Flow, Insn, InsnIndex, PerInsn};
 use crate::object::read::Place;
 use crate::unwind::{Landing, Unwind};
-use std::collections::{HashMap, HashSet};
+use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
 
 /// The kind of an indirect jump's targets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

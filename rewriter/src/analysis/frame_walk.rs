@@ -12,8 +12,8 @@ use crate::analysis::reach::frame_place;
 use crate::analysis::regs::Effects;
 use crate::object::decode::{Code, Flow, InsnIndex, PerInsn};
 use crate::refusal::{Reason, Refusal};
+use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
 use iced_x86::{Mnemonic, OpKind, Register};
-use std::collections::{HashMap, HashSet};
 
 /// The possible contents of registers. Bit `n`: a frame pointer. Bit `16 + n`: the place of a
 /// return address.

@@ -26,8 +26,9 @@ use crate::analysis::regs::{Effects, bit};
 use crate::object::address::Addresses;
 use crate::object::decode::{Code, Flow, Insn, InsnIndex, PerInsn};
 use crate::object::read::{Place, SectionIndex};
+use foldhash::{HashMap, HashMapExt};
 use iced_x86::{Mnemonic, OpKind, Register};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 /// Finds the targets of all jumps that use tables, and adds them to the graph. Returns the jumps to
 /// a sum of which nothing is known.

@@ -11,8 +11,8 @@ use crate::analysis::flow::{FlowGraph, JumpKind};
 use crate::analysis::regs::{Effects, FLAGS, GPRS, Set, arguments, bits, callee_saved, results};
 use crate::object::address::insn_of;
 use crate::object::decode::{Code, Dest, Flow, Insn, PerInsn};
+use foldhash::{HashMap, HashMapExt, HashSet};
 use iced_x86::{Mnemonic, Register};
-use std::collections::{HashMap, HashSet};
 
 /// Live sets around each instruction.
 pub(crate) struct Liveness {
@@ -68,6 +68,12 @@ pub(crate) fn liveness(code: &Code<'_, '_>, graph: &FlowGraph, effects: &PerInsn
         .filter(|unit| !saving.contains(unit) && entries[unit] == 1)
         .collect();
     let returned = read_behind_calls(code, graph, effects);
+    // Registers that the caller of each instruction's unit may rely on. They are live where the
+    // function ends.
+    let mut passed_at = code.per_insn(0);
+    for (passed, unit) in passed_at.iter_mut().zip(&graph.unit) {
+        *passed = callee_saved() | (GPRS & !clobbered[unit]);
+    }
     let mut before = code.per_insn(0);
     let mut after = code.per_insn(0);
     let mut changed = true;
@@ -75,8 +81,7 @@ pub(crate) fn liveness(code: &Code<'_, '_>, graph: &FlowGraph, effects: &PerInsn
         changed = false;
         for at in code.insns.keys().rev() {
             let insn = &code.insns[at];
-            // Registers that the caller may rely on. They are live where the function ends.
-            let passed = callee_saved() | (GPRS & !clobbered[&graph.unit[at]]);
+            let passed = passed_at[at];
             let mut out = 0;
             graph.successors(code, at, |next| out |= before[next]);
             let (uses, kills) = match insn.flow {

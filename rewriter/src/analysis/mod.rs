@@ -26,7 +26,7 @@ use crate::object::address::Addresses;
 use crate::object::decode::{Code, PerInsn};
 use crate::refusal::{Reason, Refusal};
 use crate::unwind::Unwind;
-use std::collections::{HashMap, HashSet};
+use foldhash::{HashMap, HashSet, HashSetExt};
 
 /// The results of all analyses.
 pub(crate) struct Found {

@@ -17,9 +17,9 @@ use crate::object::address::insn_of;
 use crate::object::decode::{Code, Dest, Flow, InsnIndex, PerInsn};
 use crate::object::read::Place;
 use crate::refusal::{Reason, Refusal};
+use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
 use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 use std::collections::hash_map::Entry;
-use std::collections::{HashMap, HashSet};
 
 const RSP: Set = 1 << 4;
 const RBP: Set = 1 << 5;

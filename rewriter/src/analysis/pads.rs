@@ -10,8 +10,8 @@ use crate::analysis::flow::{FlowGraph, JumpKind};
 use crate::analysis::live::Liveness;
 use crate::analysis::regs::{FLAGS, GPRS, VECTOR_COUNT, bit};
 use crate::object::decode::{Code, Flow, InsnIndex, PerInsn};
+use foldhash::{HashMap, HashSet};
 use iced_x86::{Instruction, OpKind, Register};
-use std::collections::{HashMap, HashSet};
 
 /// The register that padded jumps use.
 pub(crate) const PAD_REGISTER: Register = Register::R11;

@@ -10,9 +10,9 @@ use crate::analysis::depth::{Height, State};
 use crate::analysis::flow::FlowGraph;
 use crate::analysis::regs::{Effects, Set, bit};
 use crate::object::decode::{Code, Flow, InsnIndex, PerInsn};
+use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
 use iced_x86::{ConditionCode, Instruction, Mnemonic, OpKind, Register};
 use std::cell::RefCell;
-use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::rc::Rc;
 

@@ -12,8 +12,8 @@
 
 use crate::object::address::Addresses;
 use crate::object::decode::{Code, Flow, InsnIndex, PerInsn};
+use foldhash::{HashMap, HashSet};
 use iced_x86::{Instruction, Mnemonic, OpKind, Register};
-use std::collections::{HashMap, HashSet};
 
 /// Longest way from the load of the stack pointer to the jump, in instructions.
 const NEAR: usize = 16;

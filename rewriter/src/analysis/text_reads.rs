@@ -17,8 +17,8 @@ use crate::object::decode::{Code, Flow, InsnIndex, PerInsn};
 use crate::object::read::Place;
 use crate::object::through::{Follower, Program, Ways};
 use crate::refusal::{Reason, Refusal};
+use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
 use iced_x86::{OpKind, Register};
-use std::collections::{HashMap, HashSet};
 
 /// Refuses instructions that name code which is read.
 pub(crate) fn check(

@@ -3,12 +3,12 @@
 use super::line::Lines;
 use super::places::{Places, Stretch};
 use super::values::{Dropped, address, dropped, string};
+use foldhash::{HashMap, HashMapExt};
 use gimli::write::{
     AttributeValue as New, Dwarf as NewDwarf, LineProgram, Range, RangeList, StringTable, Unit as NewUnit, UnitEntryId,
 };
 use gimli::{AttributeValue, DebugInfoOffset, DebuggingInformationEntry, Dwarf, Encoding, Unit, UnitOffset};
 use sfi_debuginfo::{Cache, Fuel, Reader};
-use std::collections::HashMap;
 
 type Die<'s> = DebuggingInformationEntry<Reader<'s>>;
 

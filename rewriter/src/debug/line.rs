@@ -3,10 +3,10 @@
 use super::places::{Places, Stretch};
 use super::values::{Dropped, address, dropped, string};
 use crate::object::read::SectionIndex;
+use foldhash::{HashMap, HashMapExt};
 use gimli::write::{DirectoryId, FileId, FileInfo, LineProgram, LineString, LineStringTable};
 use gimli::{Dwarf, Encoding, LineEncoding, Unit};
 use sfi_debuginfo::{Fuel, Reader};
-use std::collections::HashMap;
 
 /// A row of the original table.
 #[derive(Clone, Copy)]

@@ -9,9 +9,10 @@ use crate::object::decode::{Code, Dest, Flow, InsnIndex, PerInsn};
 use crate::object::read::{Place, Reloc, SectionIndex};
 use crate::object::through::{Program, Ways};
 use crate::refusal::{Reason, Refusal};
+use foldhash::{HashMap, HashMapExt};
 use iced_x86::{Instruction, Mnemonic, Register};
 use object::elf;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The new form of a data relocation against code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

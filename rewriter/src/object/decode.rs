@@ -132,6 +132,8 @@ pub(crate) struct CodeSection {
     at: Vec<u32>,
     /// Function symbols by offset: (offset, symbol).
     functions: Vec<(u64, SymbolIndex)>,
+    /// Starts of functions' cold parts, in order.
+    cold_parts: Vec<u64>,
 }
 
 const NONE: u32 = u32::MAX;
@@ -197,13 +199,9 @@ impl<'o> Code<'o, '_> {
     pub(crate) fn ends_cold_part(&self, at: InsnIndex) -> bool {
         let insn = &self.insns[at];
         let call = matches!(insn.flow, Flow::Call(_) | Flow::CallIndirect);
-        call && self.section(insn.section as usize).is_some_and(|section| {
-            let first = section.functions.partition_point(|(start, _)| *start < insn.end());
-            section.functions[first..]
-                .iter()
-                .take_while(|(start, _)| *start == insn.end())
-                .any(|(_, symbol)| stem(self.object.symbols[*symbol].name).1)
-        })
+        call && self
+            .section(insn.section as usize)
+            .is_some_and(|section| section.cold_parts.binary_search(&insn.end()).is_ok())
     }
 
     /// Returns the trap that stands for a place of a section, if a branch or table entry of the
@@ -323,6 +321,8 @@ fn decode_section(code: &mut Code<'_, '_>, index: SectionIndex, refusals: &mut V
         .map(|(i, s)| (s.value, i))
         .collect();
     functions.sort_unstable();
+    let cold = functions.iter().filter(|(_, symbol)| stem(code.object.symbols[*symbol].name).1);
+    let cold_parts = cold.map(|(start, _)| *start).collect();
     let first = code.insns.next_key();
     code.by_section[index] = Some(code.sections.len());
     code.sections.push(CodeSection {
@@ -332,6 +332,7 @@ fn decode_section(code: &mut Code<'_, '_>, index: SectionIndex, refusals: &mut V
         trap: first,
         at: vec![NONE; section.data.len() + 1],
         functions,
+        cold_parts,
     });
     let last = code.sections.len() - 1;
 

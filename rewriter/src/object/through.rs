@@ -1,7 +1,7 @@
 //! Reads through an address: follows a register from the instruction that put an address there.
 
+use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
 use iced_x86::{Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register};
-use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 
 /// Most instructions that are searched for a use of a register.

@@ -16,12 +16,13 @@ use crate::text::emit::address_of;
 use crate::text::emit::{Label, LoaderSymbol, Target, old};
 use crate::text::layout::{Text, TextReloc};
 use crate::unwind::Unwind;
+use foldhash::{HashMap, HashMapExt};
 use object::elf;
 use sfi_contract::names::{LABEL_PREFIX, NOTE_SECTION};
 use sfi_contract::{Mode, intermediate, note::Note};
 use std::borrow::Cow;
 use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Relocation types that data of a domain may have.
 const DATA_RELOCATIONS: [u32; 10] = [

@@ -32,11 +32,11 @@ use crate::text::layout::Text;
 use crate::unwind::frames::{Personality, Row, SAVED, SP, Saved, Spot};
 use crate::unwind::lsda::{self, NewSite};
 use crate::unwind::{Function, Unwind};
+use foldhash::{HashMap, HashMapExt};
 use iced_x86::Register;
 use object::elf;
 use sfi_contract::names::UNWIND_SECTION as SECTION;
 use std::borrow::Cow;
-use std::collections::HashMap;
 
 /// Register number of the data stack pointer.
 const DATA_STACK: u8 = 7;

@@ -7,8 +7,9 @@
 
 use crate::object::decode::InsnIndex;
 use crate::text::emit::{Branch, Emitter, Fixups, Item, Label, Target};
+use foldhash::{HashMap, HashSet, HashSetExt};
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, OpKind, Register};
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::BTreeSet;
 
 /// `jb`
 const BELOW: Branch = Branch::Condition(2);

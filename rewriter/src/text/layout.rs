@@ -2,8 +2,8 @@
 
 use crate::object::decode::InsnIndex;
 use crate::text::emit::{Branch, Emitter, Fixup, Item, Label, Target};
+use foldhash::{HashMap, HashMapExt};
 use object::elf;
-use std::collections::HashMap;
 
 /// A section's new bytes.
 pub(crate) struct Text {

@@ -5,8 +5,8 @@
 
 use crate::object::decode::PerInsn;
 use crate::text::emit::{Branch, Emitter, Fixup, Fixups, Item, LoaderSymbol, Target};
+use foldhash::{HashMap, HashMapExt};
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind};
-use std::collections::HashMap;
 
 /// Least size of an end that is shared. A jump takes up to 5 bytes, so less is not worth it. Bytes.
 const WORTH: usize = 10;

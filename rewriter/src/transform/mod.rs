@@ -39,9 +39,9 @@ use crate::refusal::{Reason, Refusal};
 use crate::stats::Stats;
 use crate::text::emit::{Branch, Emitter, Label, LoaderSymbol, NoEncoding, Patch, Target, old};
 use crate::unwind::Unwind;
+use foldhash::{HashMap, HashSet, HashSetExt};
 use iced_x86::{Code as Opcode, Instruction, Mnemonic, OpKind, Register};
 use sfi_contract::{Mode, policy};
-use std::collections::{HashMap, HashSet};
 
 /// The data stack's register.
 const SP: Register = Register::R15;

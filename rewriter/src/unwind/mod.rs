@@ -19,9 +19,9 @@ pub(crate) mod lsda;
 use crate::object::address::is_exception_table;
 use crate::object::decode::{Code, Flow, InsnIndex};
 use crate::refusal::{Reason, Refusal};
+use foldhash::HashMap;
 use frames::{Frame, Row, Spot};
 use lsda::Lsda;
-use std::collections::HashMap;
 
 /// The unwinding of an object.
 #[derive(Default)]

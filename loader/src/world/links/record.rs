@@ -14,9 +14,9 @@ use crate::vm::ledger;
 use crate::vm::memory::Segment;
 use crate::world::links::slots::Slots;
 use crate::world::links::words::Word;
+use foldhash::HashMap;
 use rustix::io::Errno;
 use sfi_contract::layout::DISPATCH_SIZE;
-use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! The ways in which units keep r15 and pass it.
 
+use foldhash::HashSet;
 use iced_x86::Register;
-use std::collections::HashSet;
 
 /// The home of r15 in a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

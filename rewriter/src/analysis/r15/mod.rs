@@ -16,9 +16,9 @@ use crate::analysis::r15::slot::Slots;
 use crate::analysis::regs::{Effects, Set, bit};
 use crate::object::decode::{Code, Dest, Flow, InsnIndex, PerInsn};
 use crate::stats::Stats;
+use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
 use iced_x86::{Instruction, OpKind, Register};
 use sfi_debuginfo::map::Keeping;
-use std::collections::{HashMap, HashSet};
 
 /// Registers that a callee preserves, as r15 is.
 const PRESERVED: [Register; 5] = [Register::RBX, Register::R14, Register::R13, Register::R12, Register::RBP];

@@ -18,8 +18,8 @@ use crate::object::address::{Addresses, insn_of};
 use crate::object::decode::{Code, Flow, InsnIndex, PerInsn};
 use crate::object::read::Place;
 use crate::refusal::{Reason, Refusal};
+use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
 use iced_x86::{Instruction, Mnemonic, OpKind, Register};
-use std::collections::{HashMap, HashSet};
 
 /// The content of r15 at a point.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -192,7 +192,7 @@ fn passes(
     insns: &[InsnIndex],
     register: Register,
 ) -> Option<Passing> {
-    let moves = |at: InsnIndex| moves(&code.insns[at].ins, register);
+    let moves = |at: InsnIndex| if names(effects, at, register) { moves(&code.insns[at].ins, register) } else { None };
     let place = |at: InsnIndex| frame_place(&code.insns[at].ins, &states[at]);
     // The first store to the frame, if only saves of others precede it. Variables of the unit are
     // stored later.
@@ -214,7 +214,8 @@ fn passes(
     };
     let is = |at: InsnIndex, what: Move| moves(at) == Some(what) && saved.is_some() && (place(at) == saved || back(at));
     let restored = insns.iter().any(|&at| is(at, Move::Restore));
-    let mut holds = HashMap::<InsnIndex, Holds>::new();
+    let mut holds = HashMap::<InsnIndex, Holds>::with_capacity(insns.len());
+    let mut next = Vec::new();
     let mut work: Vec<InsnIndex> = insns.iter().copied().filter(|&at| graph.entry[at] && !code.is_trap(at)).collect();
     holds.extend(work.iter().map(|&at| (at, Holds::Caller)));
     while let Some(at) = work.pop() {
@@ -229,9 +230,8 @@ fn passes(
             _ if effects[at].writes & bit(register) != 0 => Holds::Own,
             _ => before,
         };
-        let mut next = Vec::new();
         graph.successors(code, at, |to| next.push(to));
-        for to in next.into_iter().filter(|to| !graph.entry[*to] && graph.unit[*to] == graph.unit[at]) {
+        for to in next.drain(..).filter(|to| !graph.entry[*to] && graph.unit[*to] == graph.unit[at]) {
             let joined = holds.get(&to).map_or(after, |other| other.join(after));
             if holds.insert(to, joined) != Some(joined) {
                 work.push(to);

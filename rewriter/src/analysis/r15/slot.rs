@@ -11,8 +11,8 @@ use crate::analysis::flow::{FlowGraph, JumpKind};
 use crate::analysis::r15::kept::{Passed, R15};
 use crate::analysis::regs::{Effects, bit};
 use crate::object::decode::{Code, Flow, InsnIndex, PerInsn};
+use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
 use iced_x86::{Instruction, Mnemonic, OpKind, Register};
-use std::collections::{HashMap, HashSet};
 
 const R15_BIT: u32 = 1 << 15;
 
