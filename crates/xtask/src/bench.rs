@@ -2,7 +2,8 @@
 
 use crate::setup::{self, cargo};
 use crate::{sources, start};
-use anyhow::ensure;
+use anyhow::{Context, ensure};
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 /// Compares whole programs in domains with native ones, and prints a table of the ratios of time
@@ -17,6 +18,15 @@ pub struct Args {
     /// Measure the tools instead: rewriting, loading, commands that do nothing
     #[arg(long, conflicts_with_all = ["programs", "start"])]
     tools: bool,
+    /// Add columns of clang, and of WebAssembly by wasm2c and in Wasmtime, which is built for this
+    #[arg(long, conflicts_with_all = ["start", "tools"])]
+    wasm: bool,
+    /// Draw the ratios of the programs
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["start", "tools"])]
+    svg: Option<PathBuf>,
+    /// Number of layouts: fewer are faster, and their ratios depend on luck
+    #[arg(long, default_value_t = 5, value_name = "COUNT", conflicts_with_all = ["start", "tools"])]
+    layouts: u32,
 }
 
 /// Runs the task.
@@ -24,6 +34,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     setup::ensure(setup::BASE)?;
     if !args.start && !args.tools {
         sources::ensure()?;
+        sources::fetch(sources::BENCH)?;
     }
     let status = Command::new(cargo()).args(["build", "--release", "--quiet", "-p", "sfi-cli"]).status()?;
     ensure!(status.success(), "sfi cannot be built");
@@ -39,6 +50,28 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if !args.tools {
         command.arg(&sources);
     }
-    let status = command.arg(sfi).args(&args.programs).status()?;
+    command.arg(&sfi);
+    if !args.tools {
+        command.arg(format!("--layouts={}", args.layouts));
+    }
+    if args.wasm {
+        command.arg(format!("--wasmtime={}", wasmtime(&sfi)?.display()));
+    }
+    if let Some(svg) = &args.svg {
+        command.arg(format!("--svg={}", svg.display()));
+    }
+    let status = command.args(&args.programs).status()?;
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Builds the runner of Wasmtime, which is no member of the workspace. Returns its path.
+fn wasmtime(sfi: &Path) -> anyhow::Result<PathBuf> {
+    setup::ensure(setup::WASM)?;
+    let target = sfi.ancestors().nth(2).context("sfi lies in no target directory")?.join("wasmtime");
+    let manifest = setup::root()?.join("benches/wasmtime/Cargo.toml");
+    let mut command = Command::new(cargo());
+    command.args(["build", "--release", "--locked", "--quiet", "--manifest-path"]).arg(manifest);
+    let status = command.env("CARGO_TARGET_DIR", &target).status()?;
+    ensure!(status.success(), "the runner of Wasmtime cannot be built");
+    Ok(target.join("release/sfi-bench-wasmtime"))
 }

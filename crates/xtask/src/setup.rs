@@ -97,6 +97,18 @@ pub const PYTHON: &[Need] = &[
     Need { package: "musl-dev", proof: Proof::File(&["/usr/lib/x86_64-linux-musl/libc.a"]) },
 ];
 
+/// The needs of programs as WebAssembly.
+pub const WASM: &[Need] = &[
+    Need { package: "clang", proof: Proof::Program("clang") },
+    Need { package: "lld", proof: Proof::Program("wasm-ld") },
+    Need { package: "wabt", proof: Proof::Program("wasm2c") },
+    Need { package: "wasi-libc", proof: Proof::File(&["/usr/include/wasm32-wasi/stdio.h"]) },
+    Need {
+        package: "libclang-rt-14-dev-wasm32",
+        proof: Proof::File(&["/usr/lib/llvm-14/lib/clang/14.0.6/lib/wasi/libclang_rt.builtins-wasm32.a"]),
+    },
+];
+
 /// The needs of other projects' builds.
 pub const AUTOTOOLS: &[Need] = &[
     Need { package: "autoconf", proof: Proof::Program("autoconf") },

@@ -14,6 +14,9 @@ use std::process::{Command, Stdio};
 pub const PACKAGES: &[&str] =
     &["bzip2", "expat", "libpng1.6", "libzstd", "lua5.4", "lz4", "sqlite3", "tcc", "xz-utils", "zlib"];
 
+/// Debian source packages of further programs of `cargo xtask bench`.
+pub const BENCH: &[&str] = &["brotli", "expat", "jansson", "libjpeg-turbo", "mujs", "pcre2"];
+
 /// Returns the place of the packages' sources: `target/sources`.
 pub fn directory() -> anyhow::Result<PathBuf> {
     // target/<profile>/xtask

@@ -1,0 +1,290 @@
+//! `cargo xtask bench`: whole programs in domains against the same programs natively.
+//!
+//! Both sides have one compiler, one libc (static musl), one set of flags, and one `malloc` on
+//! memory that is not given back. So rounds measure code and not page faults. `stock` objects are
+//! compiled as for the native program, `fixed` ones with `-ffixed-r15` too. A round lasts about
+//! [`ROUND`] nanoseconds.
+//!
+//! Each of five layouts shifts the program's code by some bytes. In each layout, processes of all
+//! variants run in turn, and the fastest round of a process counts. Ratios are of medians over the
+//! layouts. Text is that of the program's own objects, relative to the native one compiled without
+//! `-ffixed-r15`.
+//!
+//! Arguments: the directory of the sources, the `sfi` binary, then names of programs (default:
+//! all). `--wasmtime=RUNNER` adds columns of clang and WebAssembly. `--svg=FILE` draws the ratios.
+//! `--layouts=COUNT` takes fewer layouts, to look whether everything works.
+
+mod chart;
+mod table;
+mod wasm;
+
+use anyhow::{Context, bail, ensure};
+use object::{Object, ObjectSection, SectionKind};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use table::{PROGRAMS, Program};
+
+/// Sources that are programs of their own and not parts of a library.
+const MAINS: [&str; 2] = ["lua.c", "luac.c"];
+const COMPILER: &str = "musl-gcc";
+/// The layouts: bytes by which the program's code is shifted.
+const SHIFTS: [u32; 5] = [16, 32, 64, 208, 1072];
+/// Length of a round of the native program, nanoseconds.
+const ROUND: f64 = 1e8;
+/// Rounds of one process.
+const ROUNDS: &str = "3";
+const VARIANTS: [(&str, &str); 4] = [("stock", "write"), ("stock", "full"), ("fixed", "write"), ("fixed", "full")];
+/// Further forms, with `--wasm`: the native program of clang, and clang's module by wasm2c and gcc
+/// and in Wasmtime.
+const FOREIGN: [&str; 3] = ["clang", "wasm2c", "Wasmtime"];
+
+/// The places and settings of a run.
+struct Setting {
+    sources: PathBuf,
+    here: PathBuf,
+    sfi: PathBuf,
+    /// The runner of `benches/wasmtime`, if the columns of WebAssembly are wanted.
+    wasmtime: Option<PathBuf>,
+    /// Number of layouts.
+    layouts: usize,
+}
+
+/// A program's figures. All ratios are to the native program.
+struct Row {
+    milliseconds: f64,
+    times: Vec<Option<f64>>,
+    texts: Vec<f64>,
+}
+
+fn main() -> anyhow::Result<()> {
+    let (options, mut words): (Vec<String>, Vec<String>) =
+        std::env::args().skip(1).partition(|argument| argument.starts_with("--"));
+    ensure!(words.len() >= 2, "no sources, or no sfi");
+    let only = words.split_off(2);
+    let option = |name: &str| options.iter().find_map(|option| option.strip_prefix(name)).map(PathBuf::from);
+    let setting = Setting {
+        sources: PathBuf::from(&words[0]),
+        here: Path::new(env!("CARGO_MANIFEST_DIR")).join("programs"),
+        sfi: PathBuf::from(&words[1]),
+        wasmtime: option("--wasmtime="),
+        layouts: option("--layouts=").map_or(Ok(SHIFTS.len()), |count| count.to_string_lossy().parse())?,
+    };
+    ensure!((1..=SHIFTS.len()).contains(&setting.layouts), "there are {} layouts", SHIFTS.len());
+    if let Some(unknown) = only.iter().find(|name| !PROGRAMS.iter().any(|program| program.0 == **name)) {
+        bail!("no program is called {unknown}");
+    }
+    let foreign = if setting.wasmtime.is_some() { &FOREIGN[..] } else { &[] };
+    let times: Vec<&str> = ["write", "full", "write, -ffixed-r15", "full, -ffixed-r15"]
+        .into_iter()
+        .chain(foreign.iter().copied())
+        .collect();
+    let texts = ["text, write", "text, full", "text, write, -ffixed-r15", "text, full, -ffixed-r15"];
+    println!("| program | native ms | {} | {} |", times.join(" | "), texts.join(" | "));
+    println!("|{}", " --- |".repeat(2 + times.len() + texts.len()));
+    let mut rows = Vec::new();
+    for program in PROGRAMS.iter().filter(|p| only.is_empty() || only.iter().any(|o| o == p.0)) {
+        let work = setting.sources.join("bench").join(program.0);
+        std::fs::create_dir_all(&work)?;
+        let row = measure(program, &setting, &work).context(program.0)?;
+        let cells = row.times.iter().copied().chain(row.texts.iter().copied().map(Some)).map(cell);
+        println!("| {} | {:.1} | {} |", program.0, row.milliseconds, cells.collect::<Vec<_>>().join(" | "));
+        rows.push((program.0, row));
+    }
+    let times_of = |index: usize| rows.iter().filter_map(move |(_, row)| row.times[index]);
+    let texts_of = |index: usize| rows.iter().map(move |(_, row)| row.texts[index]);
+    let means: Vec<String> = (0..times.len())
+        .map(|index| cell(mean(times_of(index))))
+        .chain((0..texts.len()).map(|index| cell(mean(texts_of(index)))))
+        .collect();
+    println!("| geometric mean | | {} |", means.join(" | "));
+    if let Some(path) = option("--svg=") {
+        // The columns with -ffixed-r15 are left out.
+        let shown: Vec<usize> = [0, 1].into_iter().chain(VARIANTS.len()..times.len()).collect();
+        let series: Vec<&str> = shown.iter().map(|index| times[*index]).collect();
+        let bars: Vec<_> =
+            rows.iter().map(|(name, row)| (*name, shown.iter().map(|index| row.times[*index]).collect())).collect();
+        std::fs::write(path, chart::draw(&series, &bars))?;
+    }
+    Ok(())
+}
+
+/// Returns the geometric mean.
+fn mean(ratios: impl Iterator<Item = f64>) -> Option<f64> {
+    let logarithms: Vec<f64> = ratios.map(f64::ln).collect();
+    let count = logarithms.len() as f64;
+    (!logarithms.is_empty()).then(|| (logarithms.iter().sum::<f64>() / count).exp())
+}
+
+fn cell(ratio: Option<f64>) -> String {
+    ratio.map_or_else(|| "no setjmp".to_owned(), |ratio| format!("{ratio:.3}"))
+}
+
+fn run(command: &mut Command) -> anyhow::Result<String> {
+    let output = command.output().with_context(|| format!("cannot run {command:?}"))?;
+    ensure!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+/// A variant's fastest round, and the sum that it computed.
+struct Run {
+    nanoseconds: f64,
+    sum: String,
+}
+
+/// Runs a program's rounds, natively or by `sfi` with arguments.
+fn rounds(command: &mut Command, times: u64) -> anyhow::Result<Run> {
+    let output = run(command.arg(ROUNDS).arg(times.to_string()))?;
+    let (mut nanoseconds, mut sum) = (f64::MAX, String::new());
+    for line in output.lines() {
+        match line.split_once(' ') {
+            Some(("ns", ns)) => nanoseconds = nanoseconds.min(ns.parse()?),
+            Some(("sum", computed)) => sum = computed.to_owned(),
+            _ => bail!("unexpected output: {line}"),
+        }
+    }
+    Ok(Run { nanoseconds: nanoseconds / times as f64, sum })
+}
+
+/// Returns a program's C and assembly files, with those in directories.
+fn sources_of(program: &Program, source: &Path, here: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let mut all = vec![here.join(format!("{}.c", program.0))];
+    for file in program.2 {
+        let path = source.join(file.replace("{here}", &here.display().to_string()));
+        if path.is_dir() {
+            let mut found: Vec<PathBuf> =
+                std::fs::read_dir(path)?.map(|e| e.map(|e| e.path())).collect::<Result<_, _>>()?;
+            found.retain(|p| {
+                p.extension().is_some_and(|e| e == "c" || e == "S") && !MAINS.iter().any(|m| p.ends_with(m))
+            });
+            found.sort();
+            all.extend(found);
+        } else {
+            all.push(path);
+        }
+    }
+    Ok(all)
+}
+
+/// Builds a program in all forms, and measures them in turn.
+fn measure(program: &Program, setting: &Setting, work: &Path) -> anyhow::Result<Row> {
+    let Setting { here, sfi, .. } = setting;
+    let source = setting.sources.join(program.1);
+    let mut flags = vec![format!("-I{}", here.display()), format!("-I{}", source.display())];
+    let place = |flag: &&str| {
+        flag.replace("{src}", &source.display().to_string()).replace("{here}", &here.display().to_string())
+    };
+    flags.extend(program.3.iter().map(place));
+    let compile = |file: &Path, object: &Path, extra: &[String]| {
+        let mut command = Command::new(COMPILER);
+        command.args(["-O2", "-w", "-fPIE", "-fno-asynchronous-unwind-tables"]).args(&flags);
+        run(command.args(extra).arg("-c").arg(file).arg("-o").arg(object)).map(drop)
+    };
+    let files = sources_of(program, &source, here)?;
+    let mut objects: BTreeMap<&str, Vec<PathBuf>> = BTreeMap::new();
+    let mut harness: BTreeMap<&str, Vec<PathBuf>> = BTreeMap::new();
+    for (kind, extra) in [("stock", None), ("fixed", Some("-ffixed-r15".to_owned()))] {
+        for (number, file) in files.iter().enumerate() {
+            let object = work.join(format!("{kind}-{number}.o"));
+            compile(file, &object, extra.as_slice())?;
+            objects.entry(kind).or_default().push(object);
+        }
+        for name in ["main", "heap"] {
+            let object = work.join(format!("{kind}-{name}.o"));
+            compile(&here.join(name).with_extension("c"), &object, extra.as_slice())?;
+            harness.entry(kind).or_default().push(object);
+        }
+    }
+    let mut texts = Vec::new();
+    for (kind, mode) in VARIANTS {
+        let (mut before, mut after) = (0, 0);
+        for (stock, object) in objects["stock"].iter().zip(&objects[kind]) {
+            let rewritten = work.join("rewritten.o");
+            run(Command::new(sfi).args(["rewrite", "--mode", mode]).arg(object).arg("-o").arg(&rewritten))?;
+            before += text(stock)?;
+            after += text(&rewritten)?;
+        }
+        texts.push(after as f64 / before as f64);
+    }
+    let foreign = match &setting.wasmtime {
+        Some(_) => Some(wasm::build((&files, [&here.join("main.c"), &here.join("heap.c")]), &flags, here, work)?),
+        None => None,
+    };
+    let columns = 1 + VARIANTS.len() + if foreign.is_some() { FOREIGN.len() } else { 0 };
+    let mut times: Vec<Vec<f64>> = vec![Vec::new(); columns];
+    let mut sums = Vec::new();
+    let mut repeat = None;
+    for shift in SHIFTS.into_iter().take(setting.layouts) {
+        let shifted = work.join("shift.o");
+        compile(&here.join("shift.S"), &shifted, &[format!("-DSHIFT={shift}")])?;
+        let native = work.join("native");
+        run(Command::new(COMPILER)
+            .arg("-static")
+            .arg(&shifted)
+            .args(&objects["stock"])
+            .args(&harness["stock"])
+            .arg("-o")
+            .arg(&native))?;
+        let mut commands = vec![Some(Command::new(&native))];
+        for (kind, mode) in VARIANTS {
+            let to = work.join(format!("{kind}-{mode}"));
+            let mut command = Command::new(sfi);
+            command.env("SFI_MODE", mode).arg("cc").arg(&shifted).args(&objects[kind]).args(&harness[kind]);
+            run(command.arg("-o").arg(&to))?;
+            let mut command = Command::new(sfi);
+            command.args(["run", "--mode", mode]).arg(&to).arg("--");
+            commands.push(Some(command));
+        }
+        if let (Some(built), Some(wasmtime)) = (&foreign, &setting.wasmtime) {
+            commands.push(Some(Command::new(&built.clang)));
+            commands.push(built.wasm2c.as_ref().map(Command::new));
+            commands.push(built.module.as_ref().map(|module| {
+                let mut command = Command::new(wasmtime);
+                command.arg(module);
+                command
+            }));
+        }
+        let repeat = match repeat {
+            Some(repeat) => repeat,
+            None => *repeat.insert((ROUND / rounds(&mut Command::new(&native), 1)?.nanoseconds).ceil() as u64),
+        };
+        for (index, (command, times)) in commands.iter_mut().zip(&mut times).enumerate() {
+            let Some(command) = command else { continue };
+            let result = rounds(command, repeat)?;
+            times.push(result.nanoseconds);
+            sums.push(Sum { whole: result.sum.parse()?, module: index > VARIANTS.len() + 1 });
+        }
+    }
+    let native = sums[0].whole;
+    let (ours, modules): (Vec<&Sum>, Vec<&Sum>) = sums.iter().partition(|sum| !sum.module);
+    ensure!(ours.iter().all(|sum| sum.whole == native), "the variants compute different sums: {sums:?}");
+    ensure!(modules.windows(2).all(|two| two[0] == two[1]), "the modules compute different sums: {sums:?}");
+    // Some libraries choose other tables where words have 32 bits, as a module's.
+    if modules.first().is_some_and(|sum| sum.whole as u32 != native as u32) {
+        eprintln!("{}: a module computes another sum than the native program", program.0);
+    }
+    let medians: Vec<Option<f64>> = times.iter_mut().map(|t| (!t.is_empty()).then(|| median(t))).collect();
+    let native = medians[0].context("the native program did not run")?;
+    let times = medians[1..].iter().map(|median| median.map(|median| median / native)).collect();
+    Ok(Row { milliseconds: native / 1e6, times, texts })
+}
+
+/// A sum that a variant computed.
+#[derive(Debug, PartialEq)]
+struct Sum {
+    whole: u64,
+    /// A module computed it. Its `unsigned long` has 32 bits.
+    module: bool,
+}
+
+fn median(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+/// Returns the bytes of code in an object.
+fn text(path: &Path) -> anyhow::Result<u64> {
+    let bytes = std::fs::read(path)?;
+    let file = object::File::parse(&*bytes)?;
+    Ok(file.sections().filter(|s| s.kind() == SectionKind::Text).map(|s| s.size()).sum())
+}

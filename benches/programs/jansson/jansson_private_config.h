@@ -1,0 +1,2 @@
+/* Nothing more than the other header says. */
+#define HAVE_STDINT_H 1
