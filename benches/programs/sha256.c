@@ -25,5 +25,5 @@ unsigned long work(void) {
     if (!plain[0]) text(plain, SIZE);
     uint32_t h[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
     for (int i = 0; i < SIZE; i += 64) block(h, plain + i);
-    return h[0] ^ (unsigned long)h[7] << 32;
+    return (unsigned long)(h[0] ^ (uint64_t)h[7] << 32);
 }

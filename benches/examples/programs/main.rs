@@ -117,7 +117,7 @@ fn mean(ratios: impl Iterator<Item = f64>) -> Option<f64> {
 }
 
 fn cell(ratio: Option<f64>) -> String {
-    ratio.map_or_else(|| "no setjmp".to_owned(), |ratio| format!("{ratio:.3}"))
+    ratio.map_or_else(|| "not built".to_owned(), |ratio| format!("{ratio:.3}"))
 }
 
 fn run(command: &mut Command) -> anyhow::Result<String> {

@@ -38,11 +38,12 @@ pub(crate) fn build(
     let module = work.join("module.wasm");
     let mut command = Command::new("clang");
     command.args(["--target=wasm32-wasi", "-O2", "-w", "-mexec-model=reactor", "-Wl,--export=work"]);
-    command.args(flags).args(files).arg(heap).arg("-o").arg(&module).arg("-lm");
+    command.args(["-D_WASI_EMULATED_GETPID", "-lwasi-emulated-getpid"]);
+    command.args(flags).args(files).arg(heap).arg(here.join("wasi.c")).arg("-o").arg(&module).arg("-lm");
     if let Err(error) = run(&mut command) {
         let text = format!("{error:#}");
-        let why = text.lines().find(|line| line.contains("error:")).unwrap_or("no reason");
-        eprintln!("no WebAssembly: {why}");
+        let why = text.split("error: ").nth(1).and_then(|why| why.lines().next()).unwrap_or("no reason");
+        eprintln!("no WebAssembly of {}: {why}", work.display());
         return Ok(Built { clang, wasm2c: None, module: None });
     }
     let wasm2c = wasm2c(&module, here, work)?;

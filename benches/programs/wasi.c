@@ -1,0 +1,2 @@
+/* Modules have no environment, and ask their host for none. */
+char *getenv(const char *name) { return 0; }
