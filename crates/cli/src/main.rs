@@ -39,8 +39,29 @@ struct Cli {
     command: cmd::Command,
 }
 
+/// The command line of `sfi run`, which often starts short programs. The other subcommands are not
+/// described for it, which takes more time than such a program.
+#[derive(Parser)]
+#[command(name = "sfi", version, propagate_version = true)]
+struct RunCli {
+    #[command(subcommand)]
+    command: cmd::Run,
+}
+
+/// Returns the subcommand of this process. `--version` is answered here, without a description of
+/// all subcommands.
+fn command() -> cmd::Command {
+    let mut arguments = std::env::args_os().skip(1);
+    let first = arguments.next().unwrap_or_default();
+    if (first == "--version" || first == "-V") && arguments.next().is_none() {
+        println!("sfi {}", env!("CARGO_PKG_VERSION"));
+        std::process::exit(0);
+    }
+    if first == "run" { RunCli::parse().command.into() } else { Cli::parse().command }
+}
+
 fn main() -> ExitCode {
-    match Cli::parse().command.run(Cli::command) {
+    match command().run(Cli::command) {
         Ok(code) => code,
         Err(error) => print::failure(&error),
     }

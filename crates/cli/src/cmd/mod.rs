@@ -39,6 +39,18 @@ pub enum Command {
     Man(man::Args),
 }
 
+/// The subcommand `run` alone.
+#[derive(clap::Subcommand)]
+pub enum Run {
+    Run(Box<run::Args>),
+}
+
+impl From<Run> for Command {
+    fn from(Run::Run(args): Run) -> Command {
+        Command::Run(args)
+    }
+}
+
 impl Command {
     /// Runs the subcommand. Its `--help` documents the exit codes. `whole` describes the whole
     /// command line.
