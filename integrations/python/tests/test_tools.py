@@ -10,7 +10,7 @@ import sfi
 
 PLUGIN = """
 int scribble(unsigned long address) { *(volatile int *)address = 42; return 0; }
-int main_of_plugin(void) { return scribble(0xdead0000); }
+int main_of_plugin(void) { return scribble(0xdead0); }
 """
 
 
