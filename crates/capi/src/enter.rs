@@ -6,6 +6,7 @@ use crate::holder::Holder;
 use crate::sharing::Turns;
 use sfi_loader::manifest::Manifest;
 use sfi_loader::{HostCall, Instance, Manage, World};
+use std::arch::asm;
 use std::cell::{Cell, UnsafeCell};
 use std::collections::HashMap;
 use std::ffi::CString;
@@ -183,11 +184,15 @@ pub(crate) unsafe fn shared(world: *const sfi_world) -> Result<Arc<Shared>> {
     Ok(Arc::clone(&unsafe { handle(world, "world") }?.shared))
 }
 
-/// Returns a number that no other living thread has, and that is not 0.
-#[inline]
+/// Returns a number that no other living thread has, and that is not 0: the thread pointer. A
+/// thread local of a shared library would cost the call of a function.
+#[inline(always)]
 pub(crate) fn this_thread() -> u64 {
-    thread_local!(static PLACE: u8 = const { 0 });
-    PLACE.with(|place| ptr::from_ref(place) as u64)
+    let pointer;
+    // SAFETY: the first word at the thread pointer is its own address (psABI, "ELF Handling For
+    // Thread-Local Storage", section 3.4.6). Nobody writes it while the thread lives.
+    unsafe { asm!("mov {}, fs:0", out(reg) pointer, options(pure, readonly, nostack, preserves_flags)) };
+    pointer
 }
 
 /// Marks the world as unused when it is dropped.
@@ -220,17 +225,21 @@ pub(crate) unsafe fn enter<R>(world: *const sfi_world, body: impl FnOnce(Inside<
             let found = unsafe { &mut *this.world.get() };
             body(Inside::World(found.as_deref_mut().ok_or_else(|| Failure::new(IN_USE, "the world is being closed"))?))
         }
-        Err(thread) if thread == me => {
-            let call = shared.call.load(Ordering::Relaxed);
-            let _reset = shared.closed();
-            // SAFETY: this is the call of the innermost host function. It runs on this thread,
-            // below this call of the host, and lives until it returns. The host does nothing else
-            // with it during this time.
-            let call = unsafe { call.as_mut() };
-            body(Inside::Host(call.ok_or_else(|| Failure::new(IN_USE, "the world cannot be used here"))?))
-        }
+        Err(thread) if thread == me => within(shared, |call| body(Inside::Host(call))),
         Err(_) => Err(Failure::new(IN_USE, "another thread uses the world")),
     }
+}
+
+/// Uses a world that this thread is in.
+#[inline(never)]
+fn within<R>(shared: &Shared, body: impl FnOnce(&mut HostCall<'static>) -> Result<R>) -> Result<R> {
+    let call = shared.call.load(Ordering::Relaxed);
+    let _reset = shared.closed();
+    // SAFETY: this is the call of the innermost host function. It runs on this thread, below this
+    // call of the host, and lives until it returns. The host does nothing else with it during this
+    // time.
+    let call = unsafe { call.as_mut() };
+    body(call.ok_or_else(|| Failure::new(IN_USE, "the world cannot be used here"))?)
 }
 
 /// Uses a world from outside.

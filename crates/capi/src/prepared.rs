@@ -5,7 +5,7 @@ use crate::border::{Result, api, give, handle, place, text};
 use crate::enter::{Inside, alone, enter, sfi_world};
 use crate::error::{BOUNDS, Failure, IN_USE, INVALID};
 use crate::function::sfi_value;
-use sfi_loader::{CallError, Enter, MAX_ARGUMENTS, Prepared, Signature};
+use sfi_loader::{CallError, Enter, Prepared, Signature};
 use std::cell::{Cell, UnsafeCell};
 use std::ffi::{c_char, c_int, c_void};
 use std::{ptr, slice};
@@ -54,14 +54,12 @@ impl sfi_prepared {
 #[inline(always)]
 unsafe fn call(prepared: &mut Prepared, way: &mut (impl Enter + ?Sized), arguments: *const sfi_value) -> Result<u64> {
     let count = prepared.signature().arguments.len();
-    if arguments.is_null() && count > 0 {
-        return Err(Failure::new(INVALID, "arguments is NULL"));
-    }
-    if count > MAX_ARGUMENTS {
-        return Ok(prepared.call(way, &[0; MAX_ARGUMENTS + 1])?);
-    }
     // SAFETY: see the function's contract. A value is a union of fields of 64 bits.
-    let words = if count == 0 { &[] } else { unsafe { slice::from_raw_parts(arguments.cast(), count) } };
+    let words = match (arguments.is_null(), count) {
+        (_, 0) => &[],
+        (true, _) => return Err(Failure::new(INVALID, "arguments is NULL")),
+        (false, _) => unsafe { slice::from_raw_parts(arguments.cast(), count) },
+    };
     Ok(prepared.call(way, words)?)
 }
 

@@ -10,7 +10,7 @@ use crate::gate::records::{DomainState, Status, flag};
 use crate::spec::signature::{Argument, Outcome, Signature};
 use crate::world::calls::buffers_in::CALLEE_RESERVE;
 use crate::world::calls::call::{Enter, Hold, TypedFn};
-use crate::world::calls::values::{Arguments, MAX_ARGUMENTS};
+use crate::world::calls::values::{Arguments, INT_REGISTERS, MAX_ARGUMENTS};
 use crate::world::domain_ref::DomainRef;
 use crate::world::error::{CallError, Failure, LookupError};
 use crate::world::held::Held;
@@ -28,6 +28,8 @@ pub struct Prepared {
     signature: Signature,
     /// Bit `i`: argument `i` travels in a vector register.
     floats: u32,
+    /// Number of the arguments if each has a general register, else [`usize::MAX`].
+    ints: usize,
     entry: TypedFn<fn()>,
     /// Lowest address of the room of the next call, 0 for none.
     room: u64,
@@ -52,10 +54,12 @@ impl DomainRef<'_> {
         let unknown = || LookupError::Function { domain: domain.name.clone(), function: function.to_owned() };
         let bit = |(i, argument): (usize, &Argument)| u32::from(*argument == Argument::Float) << i;
         let floats = signature.arguments.iter().take(MAX_ARGUMENTS).enumerate().map(bit).sum();
+        let ints = Some(signature.arguments.len()).filter(|count| floats == 0 && *count <= INT_REGISTERS);
+        let ints = ints.unwrap_or(usize::MAX);
         let name: Arc<str> = function.into();
         let entry = find(inner, self.index, &name, floats != 0).ok_or_else(unknown)?;
         let domain = domain.name.as_str().into();
-        Ok(Prepared { index: self.index, domain, name, signature, floats, entry, room: 0 })
+        Ok(Prepared { index: self.index, domain, name, signature, floats, ints, entry, room: 0 })
     }
 }
 
@@ -135,57 +139,56 @@ impl Prepared {
     ///
     /// # Panics
     /// As [`TypedFn::call`](crate::TypedFn::call).
-    #[inline]
+    #[inline(always)]
     pub fn call(&mut self, enter: &mut (impl Enter + ?Sized), words: &[u64]) -> Result<u64, CallError> {
+        let mut held = enter.held();
+        if words.len() != self.ints || held.lane.is_some() {
+            return self.call_by_list(&mut held, words);
+        }
+        let mut arguments = Arguments::new();
+        // Each word goes from the host's memory to its register. A copy as a whole would read the
+        // words that the host has just written two at a time, and wait for both.
+        arguments.frame.ints = match *words {
+            [] => [0; INT_REGISTERS],
+            [a] => [a, 0, 0, 0, 0, 0],
+            [a, b] => [a, b, 0, 0, 0, 0],
+            [a, b, c] => [a, b, c, 0, 0, 0],
+            [a, b, c, d] => [a, b, c, d, 0, 0],
+            [a, b, c, d, e] => [a, b, c, d, e, 0],
+            [a, b, c, d, e, f] => [a, b, c, d, e, f],
+            _ => return Err(self.wrong()),
+        };
+        self.call_inside(&mut held, &mut arguments)
+    }
+
+    /// Calls with arguments of all kinds, or in a lane by the callee's door.
+    #[inline(never)]
+    fn call_by_list(&mut self, held: &mut Held<'_>, words: &[u64]) -> Result<u64, CallError> {
         if words.len() != self.signature.arguments.len() || words.len() > MAX_ARGUMENTS {
             return Err(self.wrong());
         }
-        let mut held = enter.held();
-        let room = std::mem::take(&mut self.room);
-        let mut arguments = Arguments::new();
-        if self.floats == 0 && words.len() <= arguments.frame.ints.len() {
-            // Not a copy of `words.len()` words, which would be a call of memcpy.
-            for (i, to) in arguments.frame.ints.iter_mut().enumerate() {
-                if let Some(word) = words.get(i) {
-                    *to = *word;
-                }
-            }
-        } else {
-            for (i, word) in words.iter().enumerate() {
-                arguments.push_word(*word, self.floats >> i & 1 != 0);
-            }
-        }
-        if held.lane.is_none() {
-            self.call_inside(&mut held, room, &mut arguments)?;
-        } else {
-            self.call_in_lane(&mut held, room, &mut arguments)?;
-        }
-        Ok(match self.signature.outcome {
-            Outcome::Void => 0,
-            Outcome::Int | Outcome::Pointer => arguments.frame.rax,
-            Outcome::Float => arguments.frame.xmm0,
-        })
-    }
-
-    /// Goes into the callee by its door, and crosses. Apart from calls without lanes, so that these
-    /// move no [`Visit`].
-    #[inline(never)]
-    fn call_in_lane(&mut self, held: &mut Held<'_>, room: u64, arguments: &mut Arguments) -> Result<(), CallError> {
         if held.id != self.entry.world {
             return Err(CallError::WrongWorld);
         }
+        let mut arguments = Arguments::new();
+        for (i, word) in words.iter().enumerate() {
+            arguments.push_word(*word, self.floats >> i & 1 != 0);
+        }
         let state = self.entry.binding.callee;
         // SAFETY: the callee is this world's, which the caller holds until it drops the result.
-        let _visit: Visit = unsafe {
-            let visit = held.visit(state);
-            visit.map_err(|status| held.failure(state, Failure::Status(status)))?
+        let _visit: Option<Visit> = unsafe {
+            match held.lane.is_some() {
+                true => Some(held.visit(state).map_err(|status| held.failure(state, Failure::Status(status)))?),
+                false => None,
+            }
         };
-        self.call_inside(held, room, arguments)
+        self.call_inside(held, &mut arguments)
     }
 
     /// Crosses, with the room that was made for the call.
-    #[inline]
-    fn call_inside(&mut self, held: &mut Held<'_>, room: u64, arguments: &mut Arguments) -> Result<(), CallError> {
+    #[inline(always)]
+    fn call_inside(&mut self, held: &mut Held<'_>, arguments: &mut Arguments) -> Result<u64, CallError> {
+        let room = std::mem::take(&mut self.room);
         let (state, sp) = self.refresh(held)?;
         // SAFETY: the state lives as long as the world, and nobody else uses it while the host
         // runs. The binding is the world's own. A room above the data stack pointer is one of an
@@ -198,27 +201,48 @@ impl Prepared {
                 (*state).sp = room;
             }
             arguments.frame.sp = (*state).sp;
-            let fits = !arguments.has_stack() || held.push_arguments(state, arguments);
+            let fits = !arguments.has_stack() || {
+                // The copy leaves the arguments of other calls without an address.
+                let mut copy = *arguments;
+                let fits = held.push_arguments(state, &mut copy);
+                *arguments = copy;
+                fits
+            };
             let crossed = match fits {
-                true => held.again().cross_in_place(&self.entry.binding, &mut arguments.frame, self.floats != 0),
+                true => held.again().cross(&self.entry.binding, &mut arguments.frame, self.floats != 0),
                 false => Err(Failure::Status(Status::Arguments)),
             };
             if room != 0 && (*state).sp == room && (*state).generation == self.entry.generation {
                 (*state).sp = sp;
             }
-            if crossed.is_err() {
-                held.go_out(state, 0, true);
-            }
-            match crossed {
-                Ok(()) => {}
-                // The callee died below one of its own active calls.
-                Err(Failure::Status(Status::Dead)) if (*state).fault.signal != 0 => {
-                    return Err(held.failure(state, Failure::Status(Status::Fault)));
-                }
-                Err(failure) => return Err(held.failure(state, failure)),
+            if let Err(failure) = crossed {
+                return Err(Self::failed(held, state, failure));
             }
         }
-        Ok(())
+        Ok(match self.signature.outcome {
+            Outcome::Void => 0,
+            Outcome::Int | Outcome::Pointer => arguments.frame.rax,
+            Outcome::Float => arguments.frame.xmm0,
+        })
+    }
+
+    /// Ends a call that failed.
+    ///
+    /// # Safety
+    /// `state` is that of one of the world's domains.
+    #[cold]
+    unsafe fn failed(held: &mut Held<'_>, state: *mut DomainState, failure: Failure) -> CallError {
+        // SAFETY: see the function's contract.
+        unsafe {
+            held.go_out(state, 0, true);
+            match failure {
+                // The callee died below one of its own active calls.
+                Failure::Status(Status::Dead) if (*state).fault.signal != 0 => {
+                    held.failure(state, Failure::Status(Status::Fault))
+                }
+                failure => held.failure(state, failure),
+            }
+        }
     }
 
     /// Returns the host's address of memory of the callee, after a check that the whole range is

@@ -107,6 +107,9 @@ pub struct Arguments {
     stack_words: usize,
 }
 
+/// Number of general registers that hold arguments (psABI 3.2.3).
+pub(crate) const INT_REGISTERS: usize = 6;
+
 /// Most arguments of a typed call.
 pub const MAX_ARGUMENTS: usize = 12;
 
@@ -128,7 +131,7 @@ impl Arguments {
         if float && self.floats < 8 {
             self.frame.floats[self.floats] = word;
             self.floats += 1;
-        } else if !float && self.ints < 6 {
+        } else if !float && self.ints < INT_REGISTERS {
             self.frame.ints[self.ints] = word;
             self.ints += 1;
         } else {
