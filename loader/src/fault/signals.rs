@@ -286,8 +286,9 @@ unsafe fn fail(context: &mut Context, machine: &mut ucontext_t, fault: RawFault)
         let domain = &mut *context.current;
         domain.fault = RawFault { when: moment(), ..fault };
         domain.trace = trace;
-        give_up(context, machine, Status::Fault);
+        // While the lane is inside, so that it ends no later life.
         lanes::end(context.current);
+        give_up(context, machine, Status::Fault);
     }
 }
 

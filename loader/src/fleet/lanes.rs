@@ -22,8 +22,9 @@ use std::time::Duration;
 /// again, at its place, when the last one is out, if its specification allows that
 /// ([`crate::DomainSpec::restart`]) or the host asks for it ([`Lane::restart`]).
 ///
-/// Bindings and regions do not change while the world exists. Domains have no budgets, owners and
-/// instances, and pass no functions to each other.
+/// Bindings and regions do not change while the world exists. Domains have no budgets of time and
+/// no instances, and pass no functions to each other. Their owners answer for the faults of all
+/// lanes.
 ///
 /// ```no_run
 /// # use sfi_loader::{DomainSpec, LaneFn, World};
@@ -134,8 +135,8 @@ impl Lane<'_> {
     /// Restarts a domain at its place, in the state in which it was built.
     ///
     /// # Errors
-    /// [`crate::BindError::Active`] if another lane is inside. Otherwise as for
-    /// [`crate::World::restart`].
+    /// [`crate::BindError::Active`] if another lane is inside. [`BuildError::Owner`] if its owner
+    /// has no fault left. Otherwise as for [`crate::World::restart`].
     pub fn restart(&mut self, name: &str) -> Result<(), BuildError> {
         let mut held = self.held();
         let index = held.find(name)?;

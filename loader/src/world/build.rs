@@ -194,7 +194,8 @@ impl Builder {
         (regions, entry): (&[Region], Option<&Entry>),
         manager: &mut Manager,
     ) -> Result<Vec<Raised>, BuildError> {
-        for spec in &self.domains {
+        // Further lanes have the domains of the first one.
+        for spec in self.domains.iter().filter(|_| self.further_lane().is_none()) {
             owner::admit(spec.owner.as_ref(), true)?;
         }
         let hosts = |name: &str| self.hosts.iter().position(|host| host.name == name).map(HostId::of);
@@ -248,6 +249,7 @@ impl Builder {
                 let room = lane.room(index);
                 // SAFETY: the state is new, and nobody else knows it.
                 unsafe { ((*domain.state).room, (*domain.state).door) = (room, &raw const room.doors[lane.number]) };
+                lane.join(index, domain.state);
             }
         }
         let threads = |d: &Domain| d.spec.has_threads() && d.spec.lanes == 0;

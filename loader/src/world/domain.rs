@@ -189,14 +189,33 @@ impl Domain {
         let this = &domains[index];
         // SAFETY: the state lives as long as the domain; see the function's contract.
         let (raw, trace) = unsafe { ((*this.state).fault, (*this.state).trace) };
-        let fault = this.describe_here(&raw, &trace, index, domains);
+        this.describe_in(&this.window, &raw, &trace, index, domains)
+    }
+
+    /// Describes a fault of this domain that was met in a window: its own, or that of another lane.
+    pub(crate) fn describe_in(
+        &self,
+        window: &Window,
+        raw: &RawFault,
+        trace: &Trace,
+        index: DomainId,
+        domains: &ById<DomainId, Domain>,
+    ) -> Fault {
+        let fault = self.describe_here(window, raw, trace, index, domains);
         last::note(&fault);
         fault
     }
 
-    fn describe_here(&self, raw: &RawFault, trace: &Trace, index: DomainId, domains: &ById<DomainId, Domain>) -> Fault {
+    fn describe_here(
+        &self,
+        window: &Window,
+        raw: &RawFault,
+        trace: &Trace,
+        index: DomainId,
+        domains: &ById<DomainId, Domain>,
+    ) -> Fault {
         // A further thread stores through its own window. People know the place in the first one.
-        let own = self.window.place(raw.address).filter(|_| self.window.is_view());
+        let own = window.place(raw.address).filter(|_| window.is_view());
         let address = own.map_or(raw.address, |place| self.window.address(place).number());
         describe::describe(
             &RawFault { address, ..*raw },

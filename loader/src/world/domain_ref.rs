@@ -176,7 +176,7 @@ impl<'w> DomainRef<'w> {
 
     /// Returns the number of automatic restarts ([`crate::Restart`]).
     pub fn restarts(&self) -> u32 {
-        self.domain().restarts
+        self.inner.lane.as_ref().map_or(self.domain().restarts, |lane| lane.restarts(self.index))
     }
 
     /// Returns the instructions that the last call of the host left of the domain's budget. `None`

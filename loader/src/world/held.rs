@@ -59,6 +59,7 @@ impl Drop for World {
             // Dropped first, because the watchdog looks at the other fields.
             inner.time.watched = None;
             inner.domains.ids().for_each(|index| inner.settle(index));
+            inner.lane.as_ref().inspect(|lane| lane.part());
             for state in inner.domains.iter().map(|d| d.state) {
                 drop(Box::from_raw(state));
             }

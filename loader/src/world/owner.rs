@@ -9,6 +9,7 @@ use crate::world::domain_ref::DomainRef;
 use crate::world::error::{BuildError, LookupError};
 use crate::world::held::World;
 use crate::world::inner::Inner;
+use crate::world::lanes::Lane;
 use std::time::Instant;
 
 impl<'w> DomainRef<'w> {
@@ -21,6 +22,9 @@ impl<'w> DomainRef<'w> {
 impl Inner {
     /// Reports a fault to the domain's owner, unless that was done already.
     pub(crate) fn settle(&mut self, index: DomainId) {
+        if let Some(lane) = self.lane.clone() {
+            return self.settle_lanes(&lane, index);
+        }
         let domain = &mut self.domains[index];
         // SAFETY: the state lives as long as the world.
         let fault = unsafe { (*domain.state).fault };
@@ -32,6 +36,20 @@ impl Inner {
             // SAFETY: the call that met the fault is over.
             owner.faulted(unsafe { Domain::describe(&self.domains, index) }, when(&fault));
         }
+    }
+
+    /// Reports the domain's faults in this lane, and in lanes that are outside if its life is over.
+    fn settle_lanes(&self, lane: &Lane, index: DomainId) {
+        let (home, domain) = (lane.home(index), &self.domains[index]);
+        let Some(owner) = &domain.spec.owner else { return };
+        home.faults.tell(lane.number, lane.room(index), |number, fault, trace| {
+            if waited(&fault) {
+                return;
+            }
+            let memory = home.memory();
+            let window = memory.as_ref().map_or(&domain.window, |shared| shared.window_of(number));
+            owner.faulted(domain.describe_in(window, &fault, &trace, index, &self.domains), when(&fault));
+        });
     }
 
     /// Reports the domain's fault to its owner before the domain lives again, and makes the owner

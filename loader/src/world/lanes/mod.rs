@@ -4,9 +4,10 @@
 //! records and watch. All lanes have the same domains. If a domain has one E-stack, all lanes have
 //! its one window, and one lane at a time is inside. If it has more, each lane has a
 //! [view](crate::load::view) of it with a data stack and thread locals of its own, and so many
-//! lanes may be inside at once. [`take`] has the way in, [`renew`] the restart of a domain, and
-//! [`plan`] what a world with lanes may have.
+//! lanes may be inside at once. [`take`] has the way in, [`renew`] the restart of a domain, [`faults`]
+//! what its owner learns, and [`plan`] what a world with lanes may have.
 
+pub(crate) mod faults;
 pub(crate) mod plan;
 pub(crate) mod renew;
 pub(crate) mod take;
@@ -21,6 +22,7 @@ use crate::spec::Restart;
 use crate::spec::busy::Busy;
 use crate::vm::region::Region;
 use crate::vm::window::Window;
+use crate::world::lanes::faults::Faults;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -42,6 +44,8 @@ pub(crate) struct Home {
     pub restart: Restart,
     /// The number of the present life.
     pub birth: AtomicU64,
+    /// The faults in all lanes.
+    pub faults: Faults,
     /// The domain's memory, once the first lane is built.
     pub memory: Mutex<Option<Shared>>,
 }
@@ -58,6 +62,11 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
+    /// Returns the window of a lane.
+    pub(crate) fn window_of(&self, lane: usize) -> &Window {
+        self.views.iter().find(|(_, number)| *number == lane).map_or(&self.window, |(window, _)| window)
+    }
+
     /// Returns the E-stack of a further lane and the place where it begins there.
     pub(crate) fn seat(&self, lane: usize) -> Option<(Seat, EStack)> {
         let estack = self.image.estacks.get(lane.checked_sub(1)?)?;

@@ -13,6 +13,7 @@ use crate::world::builder::Builder;
 use crate::world::calls::host_call::HostCall;
 use crate::world::error::{BuildError, HostError, SpecError};
 use crate::world::held::World;
+use crate::world::lanes::faults::Faults;
 use crate::world::lanes::{Group, Home, Lane, Shared, Waits};
 use sfi_contract::Mode;
 use std::sync::atomic::AtomicU64;
@@ -51,6 +52,7 @@ impl Builder {
             busy: spec.busy,
             restart: spec.restart,
             birth: AtomicU64::new(0),
+            faults: Faults::new(count),
             memory: Mutex::new(None),
         };
         let homes: ById<DomainId, Home> = self.domains.iter().map(home).collect();
@@ -109,8 +111,8 @@ impl Builder {
         for domain in &self.domains {
             let refuse = |why: &str| Err(SpecError::Lanes { why: format!("domain `{}` {why}", domain.name) }.into());
             let links = domain.link_room.is_some() || !domain.libraries.is_empty();
-            if domain.budget.is_set() || domain.owner.is_some() || domain.spare > 0 || links {
-                return refuse("may have no budget, no owner, no spare gateways and no room for libraries");
+            if domain.budget.is_set() || domain.spare > 0 || links {
+                return refuse("may have no budget, no spare gateways and no room for libraries");
             }
             if domain.has_threads() && domain.mode == Mode::Match {
                 return refuse("in mode match has one E-stack");

@@ -10,28 +10,54 @@ use crate::vm::error::MapError;
 use crate::world::error::{BindError, BuildError};
 use crate::world::held::Held;
 use crate::world::lanes::take::here;
+use crate::world::owner;
 use rustix::io::Errno;
 use sfi_contract::layout::TCB_SIZE;
 use std::sync::atomic::Ordering;
 
 impl Held<'_> {
-    /// Begins a domain's next life, as the only lane that is inside. If that fails the domain stays
-    /// dead and the lane is outside.
+    /// Begins a domain's next life, as the only lane that is inside. If that fails, or the owner's
+    /// penalties are not over, the domain stays dead and the lane is outside.
     pub(super) fn begin_life(&mut self, index: DomainId) -> Result<(), Status> {
+        if let Err(error) = self.answer_for(index) {
+            self.lane.as_ref().inspect(|lane| lane.group.not_renewed(lane.number, index, true));
+            return Err(if matches!(error, BuildError::NotReady { .. }) { Status::NotReady } else { Status::Dead });
+        }
         self.renew_or_say(index).map_err(|_| Status::Dead)
     }
 
-    /// Begins the next life of a domain that no other lane is in.
+    /// Tells the owner of all faults of the life that is over. Refuses until the penalties are
+    /// over.
+    fn answer_for(&mut self, index: DomainId) -> Result<(), BuildError> {
+        self.settle(index);
+        owner::admit(self.domains[index].spec.owner.as_ref(), false)
+    }
+
+    /// Begins the next life of a domain that no other lane is in, at once or when the owner's
+    /// penalties are over.
     ///
     /// # Errors
-    /// [`BindError::Active`] if another lane is inside. [`BuildError::Map`],
+    /// [`BindError::Active`] if another lane is inside. [`BuildError::Owner`], [`BuildError::Map`],
     /// [`BuildError::Initialiser`].
     pub(crate) fn restart_lane(&mut self, index: DomainId) -> Result<(), BuildError> {
         let Some(lane) = self.lane.clone() else { return Ok(()) };
         // SAFETY: the control stack's header lives as long as the world.
         let mark = here(unsafe { &*self.gates.control.context() });
-        if !lane.group.clear_out(lane.number, index, mark) {
-            return Err(BindError::Active { domain: self.domains[index].name.clone() }.into());
+        loop {
+            self.admit(index)?;
+            if !lane.group.clear_out(lane.number, index, mark) {
+                return Err(BindError::Active { domain: self.domains[index].name.clone() }.into());
+            }
+            // Another lane may have met a fault meanwhile.
+            match self.answer_for(index) {
+                Ok(()) => break,
+                Err(error) => {
+                    lane.group.not_renewed(lane.number, index, false);
+                    if !matches!(error, BuildError::NotReady { .. }) {
+                        return Err(error);
+                    }
+                }
+            }
         }
         self.renew_or_say(index)?;
         let room = lane.room(index);

@@ -100,6 +100,22 @@ impl Group {
         }
     }
 
+    /// Gives a lane's restart of a domain back, which stays dead. `counted`: it counts as one of
+    /// the domain's restarts.
+    pub(super) fn not_renewed(&self, lane: usize, domain: DomainId, counted: bool) {
+        let mut waits = self.waits();
+        let (renewing, restarts) = &mut waits.renewing[domain.place()];
+        *renewing = None;
+        *restarts -= u32::from(counted);
+        let room = &self.members.rooms[domain.place()];
+        room.go_out(&room.doors[lane]);
+    }
+
+    /// Returns the number of a domain's restarts that calls asked for.
+    pub(super) fn restarts(&self, domain: DomainId) -> u32 {
+        self.waits().renewing[domain.place()].1
+    }
+
     /// Ends a lane's restart of a domain. Says whether the domain lives.
     pub(super) fn renewed(&self, lane: usize, domain: DomainId) -> bool {
         let mut waits = self.waits();
@@ -261,12 +277,12 @@ impl Held<'_> {
         }
         domain.birth = birth;
         // SAFETY: the state lives as long as the world, and the lane does not run the domain.
-        unsafe {
+        lane.home(index).faults.fresh(lane.number, || unsafe {
             (*domain.state).dead = Status::Ok;
             (*domain.state).fault = RawFault::default();
             (*domain.state).caught = Caught::default();
             (*domain.state).sp = domain.initial_sp;
-        }
+        });
     }
 }
 
