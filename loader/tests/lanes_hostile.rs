@@ -1,10 +1,10 @@
-//! Lanes under attack and under load, and the price of their doors.
+//! Lanes under attack and under load.
 
 mod common;
 mod lane_domains;
 use common::{function, kind};
 use lane_domains::{Unary, alone, domain, lanes, two};
-use sfi_loader::{Builder, Busy, CallError, FaultKind, Import, LaneFn, Restart, Status, TypedFn, World};
+use sfi_loader::{Builder, Busy, CallError, FaultKind, Import, LaneFn, Restart, Status, World};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -31,18 +31,25 @@ fn ends_and_entries_race() {
                 });
             }
             let (mut lane, fault) = (lanes.enter().unwrap(), LaneFn::<fn() -> u64>::new("app", "fault"));
-            for _ in 0..300 {
+            let _end = Over(&over);
+            for i in 0..300 {
                 assert!(matches!(kind(fault.call(&mut lane, ())), FaultKind::Memory(_)));
+                // Now and then the others come in between for certain.
+                let (before, until) = (added.load(Ordering::Relaxed), Instant::now() + Duration::from_secs(60));
+                while i % 10 == 0 && added.load(Ordering::Relaxed) == before {
+                    assert!(Instant::now() < until, "nobody enters the next life: {ended:?}");
+                    std::thread::yield_now();
+                }
             }
-            over.store(1, Ordering::Relaxed);
         });
-        assert!(added.load(Ordering::Relaxed) > 0, "{ended:?}");
+        assert!(added.load(Ordering::Relaxed) >= 30, "{ended:?}");
     }
 }
 
 /// A caller changes memory of its domain while another caller of the domain crosses: the data
 /// stack, the arguments on it, the thread locals. Nobody but the domain itself gets wrong values,
-/// and nothing outside of it is hurt.
+/// and nothing outside of it is hurt. The attacker writes at any time, and in `paused` surely
+/// between the victim's last store and its call.
 #[test]
 fn one_caller_attacks_another() {
     let _alone = alone();
@@ -50,10 +57,31 @@ fn one_caller_attacks_another() {
         lea -16(%r15),%r15
         movq $7,%gs:(%r15d)\n";
     let smash = "mov %esi,%ecx\nmov %rdx,%rax\nmov %edi,%edi\nadd %gs:__sfi_header,%rdi\nrep stosq\nret";
+    // The victim says with a flag that its arguments are stored, and goes on at the other flag.
+    let pause = "lea flags(%rip),%rax
+        movl $1,%gs:128(%eax)
+        2: cmpl $0,132(%rax)
+        je 2b
+        movl $0,%gs:132(%eax)\n";
+    let smash_between = "mov %rdi,%rbx
+        lea flags(%rip),%r8
+        1: cmpl $0,128(%r8)
+        je 1b
+        movl $0,%gs:128(%r8d)
+        mov %esi,%ecx
+        mov %rdx,%rax
+        mov %edi,%edi
+        add %gs:__sfi_header,%rdi
+        rep stosq
+        movl $1,%gs:132(%r8d)
+        mov %rbx,%rax
+        ret";
     let steal = format!("mov %r15,%rbx\nmov %rdi,%r15\nlea 16(%r15),%r15\n{seven}call far\nmov %rbx,%r15\nret");
     let text = function("seven", &format!("{seven}call far\nlea 16(%r15),%r15\nret"))
         + &function("eight", &format!("{seven}call told\nlea 16(%r15),%r15\nret"))
+        + &function("paused", &format!("{seven}{pause}call far\nlea 16(%r15),%r15\nret"))
         + &function("smash", smash)
+        + &function("smash_between", smash_between)
         + &function("steal", &steal)
         + &function("stack", "mov %r15,%rax\nret");
     let signature = "(int, int, int, int, int, int, int) -> int";
@@ -98,20 +126,23 @@ fn one_caller_attacks_another() {
                 }
             }
         });
-        let mut changed = 0;
-        let until = Instant::now() + Duration::from_secs(60);
-        for i in 0.. {
-            if i >= 20_000 && (changed > 0 || Instant::now() > until) {
-                break;
-            }
+        for i in 0..20_000 {
             let name = ["seven", "eight"][i % 2];
             let sum = LaneFn::<fn() -> u64>::new("front", name).call(&mut victim, ()).unwrap();
             assert!(values.iter().any(|value| value.wrapping_add(21) == sum), "{sum:#x}");
-            changed += u64::from(sum != 28);
         }
         over.store(1, Ordering::Relaxed);
-        assert!(changed > 0, "the attack never came in between");
     });
+    for value in values {
+        std::thread::scope(|scope| {
+            let smash: LaneFn<fn(u64, u64, u64) -> u64> = LaneFn::new("front", "smash_between");
+            let attacker = &mut attacker;
+            let attack = scope.spawn(move || smash.call(attacker, (sp - 2048, 256, value)).unwrap());
+            let paused: LaneFn<fn() -> u64> = LaneFn::new("front", "paused");
+            assert_eq!(paused.call(&mut victim, ()), Ok(value.wrapping_add(21)), "the attack came in between");
+            attack.join().unwrap();
+        });
+    }
     assert_eq!(two("back", "add").call(&mut victim, (1, 2)), Ok(3));
 }
 
@@ -228,70 +259,4 @@ fn stress() {
             assert!(matches!(sum, Ok(2)), "{sum:?}");
         }
     }
-}
-
-/// A call between domains of a lane costs little more than one of a world that one thread enters.
-/// And two lanes in different domains do not hinder each other, where there are two processors.
-#[test]
-fn doors_are_cheap() {
-    let _alone = alone();
-    let text = function("run", "mov %rdi,%rbx\n1: call far\ndec %rbx\njnz 1b\nret");
-    let front =
-        |name: &str, back: &str| domain(name, &text).import("far", Import::domain(back, "null").signature("() -> int"));
-    let back = |name: &str| domain(name, &function("null", "xor %eax,%eax\nret"));
-    let calls = 100_000;
-    let builder = || {
-        let builder = World::builder().domain(front("front", "back")).domain(back("back"));
-        builder.domain(front("front2", "back2")).domain(back("back2"))
-    };
-    let mut world = builder().build().unwrap();
-    let plain: TypedFn<fn(u64) -> u64> = world.domain("front").unwrap().export("run").unwrap();
-    let several = back("back").threads_exposing(2);
-    let lanes = [
-        builder().lanes(2).unwrap(),
-        World::builder().domain(front("front", "back")).domain(several).lanes(2).unwrap(),
-    ];
-    let run: [Unary; 2] = [LaneFn::new("front", "run"), LaneFn::new("front", "run")];
-    let time = |body: &mut dyn FnMut()| {
-        let begin = Instant::now();
-        body();
-        begin.elapsed().as_secs_f64() * 1e9 / calls as f64
-    };
-    let mut best = [f64::MAX; 3];
-    for _ in 0..25 {
-        let now = [
-            time(&mut || _ = plain.call(&mut world, (calls,)).unwrap()),
-            time(&mut || _ = run[0].call(&mut lanes[0].enter().unwrap(), (calls,)).unwrap()),
-            time(&mut || _ = run[1].call(&mut lanes[1].enter().unwrap(), (calls,)).unwrap()),
-        ];
-        best = std::array::from_fn(|i| best[i].min(now[i]));
-    }
-    let ratio = [best[1] / best[0], best[2] / best[0]];
-    println!("ns of a null call, alone, one E-stack, two: {best:.2?}, ratios {ratio:.3?}");
-    // 1.1 on a quiet machine.
-    assert!(ratio.iter().all(|ratio| *ratio < 1.25), "{best:?}");
-    let second: Unary = LaneFn::new("front2", "run");
-    let mut other = builder().build().unwrap();
-    let apart: TypedFn<fn(u64) -> u64> = other.domain("front").unwrap().export("run").unwrap();
-    let [mut single, mut both, mut worlds] = [f64::MAX; 3];
-    for _ in 0..15 {
-        let calls = 4 * calls;
-        single = single.min(time(&mut || _ = run[0].call(&mut lanes[0].enter().unwrap(), (calls,)).unwrap()));
-        both = both.min(time(&mut || {
-            std::thread::scope(|scope| {
-                scope.spawn(|| second.call(&mut lanes[0].enter().unwrap(), (calls,)).unwrap());
-                run[0].call(&mut lanes[0].enter().unwrap(), (calls,)).unwrap();
-            });
-        }));
-        worlds = worlds.min(time(&mut || {
-            std::thread::scope(|scope| {
-                scope.spawn(|| apart.call(&mut other, (calls,)).unwrap());
-                plain.call(&mut world, (calls,)).unwrap();
-            });
-        }));
-    }
-    let [lanes, worlds] = [both, worlds].map(|time| 2.0 * single / time);
-    println!("times the work of one thread: {lanes:.2} by two lanes, {worlds:.2} by two worlds");
-    // A busy machine gives one of both less. A lock between the lanes would cost ten times as much.
-    assert!(lanes > 0.3 * worlds, "lanes in different domains hinder each other");
 }
