@@ -1,17 +1,19 @@
 //! A world that several threads enter at once, by lanes.
 
 use crate::fleet::server::{Exhausted, Lease, Server};
+use crate::spec::DomainSpec;
 use crate::vm::memory::Memory;
 use crate::vm::region::View;
 use crate::world::builder::Builder;
 use crate::world::calls::call::{Enter, Hold, TypedFn, sealed};
 use crate::world::calls::values::Function;
 use crate::world::domain_ref::DomainRef;
-use crate::world::error::{BuildError, CallError, LookupError};
+use crate::world::error::{BindError, BuildError, CallError, LookupError};
 use crate::world::held::World;
+use crate::world::lanes::reload::reload;
 use std::ops::{Deref, DerefMut};
-use std::sync::OnceLock;
-use std::time::Duration;
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 /// A world that several threads of the host enter at once. Each has a [`Lane`] while it calls. A
 /// domain lets so many lanes in at a time as it has E-stacks ([`crate::DomainSpec::threads`],
@@ -22,9 +24,9 @@ use std::time::Duration;
 /// again, at its place, when the last one is out, if its specification allows that
 /// ([`crate::DomainSpec::restart`]) or the host asks for it ([`Lane::restart`]).
 ///
-/// Bindings and regions do not change while the world exists. Domains have no budgets of time and
-/// no instances, and pass no functions to each other. Their owners answer for the faults of all
-/// lanes.
+/// Bindings change only when a domain is loaded again ([`Lanes::reload`]). Domains have no budgets
+/// of time and no instances, and pass no functions to each other. Their owners answer for the
+/// faults of all lanes.
 ///
 /// ```no_run
 /// # use sfi_loader::{DomainSpec, LaneFn, World};
@@ -48,6 +50,8 @@ use std::time::Duration;
 #[derive(Debug)]
 pub struct Lanes {
     server: Server,
+    /// Held by a reload, so that two do not wait for each other's lanes.
+    reloads: Mutex<()>,
 }
 
 /// One thread's way into a world with lanes. Dropping it gives it back.
@@ -61,7 +65,7 @@ impl Builder {
     /// [`crate::SpecError::Lanes`] for a description that a world with lanes cannot have, otherwise
     /// as for [`Builder::build`].
     pub fn lanes(self, count: usize) -> Result<Lanes, BuildError> {
-        Ok(Lanes { server: Server::new(self.build_lanes(count)?) })
+        Ok(Lanes { server: Server::new(self.build_lanes(count)?), reloads: Mutex::new(()) })
     }
 }
 
@@ -99,6 +103,31 @@ impl Lanes {
     /// [`Exhausted`] if the time is over.
     pub fn enter_within(&self, time: Duration) -> Result<Lane<'_>, Exhausted> {
         self.server.enter_within(time).map(Lane)
+    }
+}
+
+impl Lanes {
+    /// Loads a domain again at a fresh place, from other objects or the same ones, for all lanes.
+    /// Bindings and functions that were looked up lead to functions of the same names. Waits until
+    /// no thread has a lane, at most for `within`; a thread that has one itself must not call this.
+    ///
+    /// # Errors
+    /// [`BindError::Active`] if a thread still has a lane. [`crate::SpecError::Lanes`] for a
+    /// specification that a world with lanes cannot have, or with other `threads`, `busy` or
+    /// `restart` than before. The other errors of building a world. The old domain stays, unless
+    /// memory ran out when some lanes had the new one, or its initialisers failed: then it is dead.
+    pub fn reload(&self, mut spec: DomainSpec, within: Duration) -> Result<(), BuildError> {
+        let _one = self.reloads.lock().unwrap_or_else(PoisonError::into_inner);
+        let until = Instant::now().checked_add(within);
+        let mut all = Vec::new();
+        while all.len() < self.count() {
+            let left = until.map_or(Duration::MAX, |until| until.saturating_duration_since(Instant::now()));
+            let lane = self.server.enter_within(left);
+            all.push(lane.map_err(|_| BindError::Active { domain: spec.name.clone() })?);
+        }
+        all.sort_by_key(|lane| lane.get().lane.as_ref().map_or(0, |lane| lane.number));
+        spec.lanes = self.count();
+        reload(&mut all.iter_mut().map(|lane| &mut **lane).collect::<Vec<_>>(), spec)
     }
 }
 

@@ -69,7 +69,7 @@ pub(crate) fn check_domain<'d>(
         return spec(SpecError::Clock { domain: client(), mode: domain.mode });
     }
     threads::check(domain)?;
-    let open = domain.mode == Mode::Match || domain.link_room.is_some() || domain.lanes != 0;
+    let open = domain.mode == Mode::Match || domain.link_room.is_some();
     let bounded = |most: u64| (1..=sfi_contract::budget::MOST).contains(&most) && !open;
     if domain.instructions.is_some_and(|most| !bounded(most)) {
         return spec(SpecError::Instructions(client()));

@@ -208,7 +208,7 @@ pub(crate) fn check(domain: &DomainSpec) -> Result<(), SpecError> {
 
 /// Refuses what only domains with one thread can do.
 pub(crate) fn only_without(domain: &DomainSpec) -> Result<(), BuildError> {
-    match domain.has_threads() {
+    match domain.has_threads() && domain.lanes == 0 {
         true => Err(SpecError::Threads { domain: domain.name.clone(), why: "it begins only once" }.into()),
         false => Ok(()),
     }

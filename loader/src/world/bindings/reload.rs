@@ -22,22 +22,47 @@ use crate::world::threads;
 use std::collections::HashSet;
 use std::sync::Arc;
 
+/// A domain that was made for the place of another one.
+pub(crate) struct Made {
+    pub raised: Raised,
+    records: Vec<Record>,
+    pub first: BindingId,
+    registered: Vec<(String, Registered)>,
+}
+
 impl Held<'_> {
     /// Loads a domain again at a fresh place, at once or when its owner's penalties are over, from
     /// other objects or the same ones. Its bindings are redirected to functions of the same names.
     /// A binding to a function that no longer exists leads nowhere. If it fails before the
     /// initialisers run, the old domain stays.
     pub(crate) fn load_again(&mut self, index: DomainId, spec: Arc<DomainSpec>, wait: bool) -> Result<(), BuildError> {
+        self.manager.changes()?;
+        let made = self.make(index, &spec, wait, |this, first| {
+            let plan = link::plan(&spec, &spec.roots(&this.domains[index].roots))?;
+            let around = Surroundings { regions: this.regions.as_slice(), map: &this.supply.map, entry: None };
+            Ok(load::load(&mut this.supply.places.draw(), &spec, &plan, &around, &stubs(&spec, first))?)
+        })?;
+        self.put(index, made, spec)?;
+        self.initialise(index)
+    }
+
+    /// Makes a domain for the place of another one, which goes on. `raise` gets the number of its
+    /// first record, and raises it.
+    pub(crate) fn make(
+        &mut self,
+        index: DomainId,
+        spec: &Arc<DomainSpec>,
+        wait: bool,
+        raise: impl FnOnce(&mut Inner, BindingId) -> Result<Raised, BuildError>,
+    ) -> Result<Made, BuildError> {
         let this: &mut Inner = self;
-        this.manager.changes()?;
         let name = this.domains[index].name.clone();
         if spec.name != name {
             return Err(SpecError::Renamed { domain: name, name: spec.name.clone() }.into());
         }
         threads::only_without(&this.domains[index].spec)?;
-        threads::only_without(&spec)?;
-        let active = this.activity();
-        if active.domains.contains(&index) {
+        threads::only_without(spec)?;
+        if this.activity().domains.contains(&index) {
             return Err(BindError::Active { domain: name }.into());
         }
         // The stubs of instances lead through the same records.
@@ -50,19 +75,16 @@ impl Held<'_> {
         let exports = |domain: &str| Some(&*this.domains[find(domain)?].spec);
         let regions: HashSet<&str> = this.regions.iter().map(|r| r.name.as_str()).collect();
         let names: HashSet<&str> = this.hosts.iter().map(|h| h.name.as_str()).collect();
-        check_domain(&spec, &regions, &names, &exports)?;
-        let plan = link::plan(&spec, &spec.roots(&this.domains[index].roots))?;
+        check_domain(spec, &regions, &names, &exports)?;
         let hosts = |name: &str| this.hosts.position(|h| h.name == name);
-        let new = records(index, &spec, &find, &hosts)?;
+        let records = records(index, spec, &find, &hosts)?;
         let old = this.manager.runs[index];
-        let first = if new.len() > old.count { this.manager.free_run(new.len()) } else { old.first };
-        this.gates.control.reserve_bindings(first.after(new.len()).place()).map_err(MapError::of("bindings"))?;
-        let around = Surroundings { regions: this.regions.as_slice(), map: &this.supply.map, entry: None };
-        let loaded = load::load(&mut this.supply.places.draw(), &spec, &plan, &around, &stubs(&spec, first))?;
-        drop(plan);
-        let registered = all_registered(index, &spec, &this.hosts)?;
+        let first = if records.len() > old.count { this.manager.free_run(records.len()) } else { old.first };
+        this.gates.control.reserve_bindings(first.after(records.len()).place()).map_err(MapError::of("bindings"))?;
+        let raised = raise(this, first)?;
+        let registered = all_registered(index, spec, &this.hosts)?;
         let functions = spec.registers.iter().flat_map(|(_, entry)| &entry.functions);
-        if let Some(missing) = functions.into_iter().find(|f| !loaded.image.functions_by_name.contains_key(*f)) {
+        if let Some(missing) = functions.into_iter().find(|f| !raised.image.functions_by_name.contains_key(*f)) {
             return Err(BindError::Function { domain: name, function: missing.clone() }.into());
         }
         // The header of an entry point belongs to the host and was made once.
@@ -71,15 +93,22 @@ impl Held<'_> {
             found.and_then(|(_, e)| e.header.as_ref().map(Arc::as_ptr))
         };
         let old_spec = &this.domains[index].spec;
-        if let Some((entry, _)) = spec.registers.iter().find(|(n, _)| header(&spec, n) != header(old_spec, n)) {
+        if let Some((entry, _)) = spec.registers.iter().find(|(n, _)| header(spec, n) != header(old_spec, n)) {
             return Err(SpecError::Header { domain: name, entry: entry.clone() }.into());
         }
+        Ok(Made { raised, records, first, registered })
+    }
+
+    /// Puts a domain that was made for it in the place of another one, without its initialisers.
+    pub(crate) fn put(&mut self, index: DomainId, made: Made, spec: Arc<DomainSpec>) -> Result<(), BuildError> {
+        let this: &mut Inner = self;
+        let Made { raised, records: new, first, registered } = made;
         // Calls in progress return by flags that depend on the registers that domains use.
-        let (was, is) = (this.domains[index].usage, first_usage(loaded.image.usage, &spec));
+        let (was, is) = (this.domains[index].usage, first_usage(raised.image.usage, &spec));
         // SAFETY: the header of the world's control stack, which lives as long as the world.
         let depth = unsafe { (*this.gates.control.context()).depth };
         if depth > 0 && was.union(is) != was {
-            return Err(BindError::Busy { domain: name }.into());
+            return Err(BindError::Busy { domain: this.domains[index].name.clone() }.into());
         }
         if depth > 0 {
             let floats = |r: &&Record| r.to == To::Nobody || r.passes_floats();
@@ -92,7 +121,7 @@ impl Held<'_> {
             this.manager.records[first.after(n)] = Some(record);
         }
         // SAFETY: the domain is not among those that calls return to.
-        unsafe { self.install(index, loaded, spec, registered) }
+        unsafe { self.install(index, raised, spec, registered) }
     }
 
     /// Puts a domain in a window of its own in the place of the old one, and redirects the old
@@ -117,11 +146,13 @@ impl Held<'_> {
             this.pass_floats(&all)?;
         }
         this.show_all(index)?;
-        this.hand_out(index)?;
+        // In further lanes the domain has its capabilities.
+        if this.lane.as_ref().is_none_or(|lane| lane.number == 0) {
+            this.hand_out(index)?;
+        }
         this.rewrite(index, &active)?;
         this.register_again(index, registered)?;
-        this.connect_waiting(false)?;
-        self.initialise(index)
+        Ok(this.connect_waiting(false)?)
     }
 
     /// Loads a domain with instances again in a fresh window. Its image stays.
@@ -137,7 +168,8 @@ impl Held<'_> {
         let raised = raised::again(&mut this.supply.places.draw(), &spec, image, this.regions.as_slice())?;
         let registered = all_registered(index, &spec, &this.hosts)?;
         // SAFETY: see the function's contract.
-        unsafe { self.install(index, raised, spec, registered) }
+        unsafe { self.install(index, raised, spec, registered)? };
+        self.initialise(index)
     }
 
     /// Restarts a dead domain if its specification allows that and no call returns to it: loads it
@@ -198,7 +230,8 @@ impl Inner {
         // SAFETY: the state lives as long as the world, and nobody else uses it now.
         unsafe {
             let state = &mut *domain.state;
-            *state = DomainState { next: state.next, ..loaded.state(index, state.generation + 1) };
+            let (next, door, room) = (state.next, state.door, state.room);
+            *state = DomainState { next, door, room, ..loaded.state(index, state.generation + 1) };
         }
         domain.mode = spec.mode;
         domain.observed = loaded.observed;

@@ -6,10 +6,8 @@
 //! lane is outside.
 
 use crate::gate::fault::{RawFault, Trace};
-use crate::gate::ids::DomainId;
 use crate::gate::records::DomainState;
 use crate::gate::room::Room;
-use crate::world::lanes::{Home, Lane};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -34,6 +32,11 @@ impl Faults {
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Known>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes where a lane's record is, or null before it is freed.
+    pub(super) fn record(&self, lane: usize, state: *mut DomainState) {
+        self.lock()[lane].state.store(state, Ordering::Relaxed);
     }
 
     /// Changes a lane's record for the domain's next life.
@@ -63,26 +66,5 @@ impl Faults {
                 tell(lane, fault, trace);
             }
         }
-    }
-}
-
-impl Lane {
-    /// Notes where this lane's record of a domain is.
-    pub(crate) fn join(&self, domain: DomainId, state: *mut DomainState) {
-        self.record(self.home(domain), state);
-    }
-
-    /// Takes this lane's records out, before they are freed.
-    pub(crate) fn part(&self) {
-        self.group.homes.iter().for_each(|home| self.record(home, ptr::null_mut()));
-    }
-
-    fn record(&self, home: &Home, state: *mut DomainState) {
-        home.faults.lock()[self.number].state.store(state, Ordering::Relaxed);
-    }
-
-    /// Returns the number of restarts of a domain, those of the host not counted.
-    pub(crate) fn restarts(&self, domain: DomainId) -> u32 {
-        self.group.restarts(domain)
     }
 }

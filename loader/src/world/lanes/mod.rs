@@ -4,17 +4,21 @@
 //! records and watch. All lanes have the same domains. If a domain has one E-stack, all lanes have
 //! its one window, and one lane at a time is inside. If it has more, each lane has a
 //! [view](crate::load::view) of it with a data stack and thread locals of its own, and so many
-//! lanes may be inside at once. [`take`] has the way in, [`renew`] the restart of a domain, [`faults`]
-//! what its owner learns, and [`plan`] what a world with lanes may have.
+//! lanes may be inside at once. [`take`] has the way in, [`renew`] the restart of a domain,
+//! [`reload`] its replacement, [`faults`] what its owner learns, and [`plan`] what a world with
+//! lanes may have.
 
+pub(crate) mod deadlock;
 pub(crate) mod faults;
 pub(crate) mod plan;
+pub(crate) mod reload;
 pub(crate) mod renew;
 pub(crate) mod take;
 
 use crate::fault::lanes::Members;
 use crate::gate::ids::{ById, DomainId, Id};
 use crate::gate::kept::KeptParts;
+use crate::gate::records::DomainState;
 use crate::gate::room::{Occupant, Room};
 use crate::link::image::{EStack, Image};
 use crate::load::view::Seat;
@@ -23,7 +27,8 @@ use crate::spec::busy::Busy;
 use crate::vm::region::Region;
 use crate::vm::window::Window;
 use crate::world::lanes::faults::Faults;
-use std::sync::atomic::AtomicU64;
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The data that all lanes of a world have in common.
@@ -42,6 +47,9 @@ pub(crate) struct Home {
     pub estacks: usize,
     pub busy: Busy,
     pub restart: Restart,
+    /// Set if a reload failed when some lanes had the new domain already. It stays dead until the
+    /// next one.
+    pub broken: AtomicBool,
     /// The number of the present life.
     pub birth: AtomicU64,
     /// The faults in all lanes.
@@ -98,6 +106,21 @@ impl Lane {
     /// Returns the room of a domain.
     pub(crate) fn room(&self, domain: DomainId) -> &Room {
         &self.group.members.rooms[domain.place()]
+    }
+
+    /// Notes where this lane's record of a domain is.
+    pub(crate) fn join(&self, domain: DomainId, state: *mut DomainState) {
+        self.home(domain).faults.record(self.number, state);
+    }
+
+    /// Takes this lane's records out, before they are freed.
+    pub(crate) fn part(&self) {
+        self.group.homes.iter().for_each(|home| home.faults.record(self.number, ptr::null_mut()));
+    }
+
+    /// Returns the number of a domain's restarts that calls asked for.
+    pub(crate) fn restarts(&self, domain: DomainId) -> u32 {
+        self.group.waits().renewing[domain.place()].1
     }
 
     /// Returns the record of the thread that runs the lane.

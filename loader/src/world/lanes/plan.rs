@@ -16,7 +16,7 @@ use crate::world::held::World;
 use crate::world::lanes::faults::Faults;
 use crate::world::lanes::{Group, Home, Lane, Shared, Waits};
 use sfi_contract::Mode;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The loader's own functions that change a world, whose lanes would then differ.
@@ -51,6 +51,7 @@ impl Builder {
             estacks: spec.threads,
             busy: spec.busy,
             restart: spec.restart,
+            broken: AtomicBool::new(false),
             birth: AtomicU64::new(0),
             faults: Faults::new(count),
             memory: Mutex::new(None),
@@ -97,7 +98,7 @@ impl Builder {
         self.lane.as_ref().filter(|lane| lane.number > 0)
     }
 
-    fn check_lanes(&self, count: usize) -> Result<(), BuildError> {
+    pub(super) fn check_lanes(&self, count: usize) -> Result<(), BuildError> {
         let refuse = |why: &str| Err(SpecError::Lanes { why: why.to_owned() }.into());
         if !(1..=MAX_LANES).contains(&count) {
             return refuse("a world has 1 to 64 of them");
@@ -178,6 +179,14 @@ fn passes_functions(domain: &DomainSpec) -> Result<bool, BuildError> {
     Ok(false)
 }
 
+impl Shared {
+    /// Returns the memory of a domain that the first lane raised.
+    pub(super) fn of(raised: &Raised) -> Self {
+        let (image, window) = (Arc::clone(&raised.image), raised.window.same());
+        Self { image, window, kept: vec![raised.kept.same()], views: Vec::new() }
+    }
+}
+
 impl Lane {
     /// Raises a domain of a further lane: the first lane's window, or a view of it.
     pub(crate) fn raise(
@@ -189,7 +198,18 @@ impl Lane {
     ) -> Result<Raised, LinkError> {
         let failed = || MapError::new(&format!("a lane of domain `{}`", spec.name), rustix::io::Errno::INVAL);
         let mut memory = self.home(index).memory();
-        let shared = memory.as_mut().ok_or_else(failed)?;
+        self.raise_in(memory.as_mut().ok_or_else(failed)?, draw, spec, regions)
+    }
+
+    /// Raises a domain of a further lane in the first lane's memory.
+    pub(super) fn raise_in(
+        &self,
+        shared: &mut Shared,
+        draw: &mut Draw<'_>,
+        spec: &DomainSpec,
+        regions: &[Region],
+    ) -> Result<Raised, LinkError> {
+        let failed = || MapError::new(&format!("a lane of domain `{}`", spec.name), rustix::io::Errno::INVAL);
         let image = Arc::clone(&shared.image);
         if !spec.has_threads() {
             let kept = shared.kept.first().ok_or_else(failed)?;
@@ -205,9 +225,7 @@ impl Lane {
     /// Shares the domains and regions of the first lane with those that are built later.
     pub(crate) fn share(&self, loaded: &[Raised], regions: &[Region]) -> Result<(), BuildError> {
         for (index, raised) in loaded.iter().enumerate() {
-            let (image, window) = (Arc::clone(&raised.image), raised.window.same());
-            let shared = Shared { image, window, kept: vec![raised.kept.same()], views: Vec::new() };
-            *self.home(DomainId::of(index)).memory() = Some(shared);
+            *self.home(DomainId::of(index)).memory() = Some(Shared::of(raised));
         }
         let again = |region: &Region| {
             region.again().map_err(|error| MapError::new(&format!("region `{}`", region.name), error))

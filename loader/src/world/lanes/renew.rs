@@ -43,6 +43,9 @@ impl Held<'_> {
         let Some(lane) = self.lane.clone() else { return Ok(()) };
         // SAFETY: the control stack's header lives as long as the world.
         let mark = here(unsafe { &*self.gates.control.context() });
+        if lane.home(index).broken.load(Ordering::SeqCst) {
+            return Err(BindError::Lanes.into());
+        }
         loop {
             self.admit(index)?;
             if !lane.group.clear_out(lane.number, index, mark) {

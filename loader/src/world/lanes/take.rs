@@ -19,6 +19,7 @@ use crate::spec::Restart;
 use crate::spec::busy::Busy;
 use crate::world::held::Held;
 use crate::world::inner::Inner;
+use crate::world::lanes::deadlock::{self, Wanted};
 use crate::world::lanes::{Group, Lane, Waits};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -58,7 +59,7 @@ impl Group {
                 Restart::Always => true,
                 Restart::Limited(most) => *restarts < most,
             };
-            if !allowed {
+            if !allowed || home.broken.load(Ordering::SeqCst) {
                 return Attempt::Dead;
             }
             // A signal handler closed the doors, and did not wait until all processors saw it.
@@ -74,30 +75,14 @@ impl Group {
         if room.claim(lane, home.estacks, mark) { Attempt::Inside } else { Attempt::Busy }
     }
 
-    /// Says whether a lane that waits can never go on: each lane that it waits for waits for an
-    /// E-stack that only such lanes have.
+    /// Says whether a lane that waits can never go on.
     fn is_stuck(&self, waits: &Waits, lane: usize) -> bool {
-        let mut goes_on: Vec<bool> = waits.waiting.iter().map(Option::is_none).collect();
-        loop {
-            let free = |(other, domain): (usize, &Option<DomainId>)| {
-                let Some(domain) = *domain else { return false };
-                let mut users = self.users(domain, other);
-                let few = self.users(domain, other).count() < self.homes[domain].estacks;
-                // All must leave a domain that ended, and nobody enters one that begins.
-                let room = &self.members.rooms[domain.place()];
-                if room.is_ended() || waits.renewing[domain.place()].0.is_some() {
-                    users.all(|user| goes_on[user])
-                } else {
-                    few || users.any(|user| goes_on[user])
-                }
-            };
-            let free: Vec<bool> = waits.waiting.iter().enumerate().map(free).collect();
-            let before = goes_on.clone();
-            goes_on.iter_mut().zip(free).for_each(|(goes_on, free)| *goes_on |= free);
-            if goes_on[lane] || goes_on == before {
-                return !goes_on[lane];
-            }
-        }
+        let waiting: Vec<Option<usize>> = waits.waiting.iter().map(|domain| domain.map(DomainId::place)).collect();
+        deadlock::is_stuck(&waiting, lane, |domain| Wanted {
+            room: &self.members.rooms[domain],
+            estacks: self.homes[DomainId::of(domain)].estacks,
+            begins: waits.renewing[domain].0.is_some(),
+        })
     }
 
     /// Gives a lane's restart of a domain back, which stays dead. `counted`: it counts as one of
@@ -109,11 +94,6 @@ impl Group {
         *restarts -= u32::from(counted);
         let room = &self.members.rooms[domain.place()];
         room.go_out(&room.doors[lane]);
-    }
-
-    /// Returns the number of a domain's restarts that calls asked for.
-    pub(super) fn restarts(&self, domain: DomainId) -> u32 {
-        self.waits().renewing[domain.place()].1
     }
 
     /// Ends a lane's restart of a domain. Says whether the domain lives.
