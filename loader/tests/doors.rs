@@ -19,6 +19,10 @@ mod gate {
     pub mod sync;
 }
 
+#[path = "../src/world/lanes/deadlock.rs"]
+mod deadlock;
+
+use deadlock::{Wanted, is_stuck};
 use gate::room::Room;
 use gate::sync::{BROKEN, Breach, Ordering, barrier, sleep, wake};
 use loom::cell::UnsafeCell;
@@ -246,5 +250,98 @@ fn the_end_is_seen_inside() {
         let entered = thread.join().unwrap();
         assert!(seen || !entered, "a lane is inside an ended domain, and nobody knows");
         wake(&world.room.turn);
+    });
+}
+
+/// Two domains with one E-stack each, and the lanes' waits.
+struct Two {
+    rooms: [Room; 2],
+    waiting: Mutex<[Option<usize>; 2]>,
+}
+
+/// The outcome of a lane's second call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Crossed {
+    Entered,
+    Deadlock,
+}
+
+impl Two {
+    /// Lane `lane` is in the domain of its number, calls the other one as `Held::take` does, and
+    /// leaves all.
+    fn cross(&self, lane: usize) -> Crossed {
+        let wanted = 1 - lane;
+        let room = &self.rooms[wanted];
+        let crossed = loop {
+            let turn = room.turn.load(Ordering::SeqCst);
+            let mut waiting = self.waiting.lock().unwrap();
+            waiting[lane] = None;
+            if room.claim(lane, 1, 8) {
+                break Crossed::Entered;
+            }
+            if BROKEN.with(|broken| broken.get() != Some(Breach::NoWait)) {
+                waiting[lane] = Some(wanted);
+            }
+            let known = |domain: usize| Wanted { room: &self.rooms[domain], estacks: 1, begins: false };
+            if is_stuck(&*waiting, lane, known) {
+                waiting[lane] = None;
+                break Crossed::Deadlock;
+            }
+            drop(waiting);
+            sleep(&room.turn, turn, LONG);
+        };
+        if crossed == Crossed::Entered {
+            room.go_out(&room.doors[lane]);
+        }
+        let own = &self.rooms[lane];
+        own.go_out(&own.doors[lane]);
+        crossed
+    }
+}
+
+/// Lane 0 is in domain 0 and calls domain 1, and lane 1 the other way round. At most one of them is
+/// told of a deadlock, and the other one goes on. A sleep has no end here, so a deadlock that is
+/// not found is one of the model.
+fn crosses() {
+    let two = Arc::new(Two { rooms: [Room::new(2), Room::new(2)], waiting: Mutex::new([None; 2]) });
+    for lane in 0..2 {
+        assert!(two.rooms[lane].claim(lane, 1, 8));
+    }
+    let other = Arc::clone(&two);
+    let thread = thread::spawn(move || other.cross(0));
+    let ends = [two.cross(1), thread.join().unwrap()];
+    assert!(ends.contains(&Crossed::Entered), "{ends:?}");
+}
+
+#[test]
+fn a_deadlock_is_told_to_one_lane() {
+    check(crosses);
+}
+
+#[test]
+fn a_wait_that_nobody_notes_is_found() {
+    finds(Breach::NoWait, crosses);
+}
+
+/// The search by hand: what a lane waits for decides, and the whole circle is needed.
+#[test]
+fn only_a_circle_is_a_deadlock() {
+    check(|| {
+        let rooms = [Room::new(3), Room::new(3), Room::new(3)];
+        for (lane, room) in rooms.iter().enumerate() {
+            assert!(room.claim(lane, 1, 8));
+        }
+        let stuck = |waiting: [Option<usize>; 3], estacks: usize, begins: bool| {
+            is_stuck(&waiting, 0, |domain| Wanted { room: &rooms[domain], estacks, begins })
+        };
+        let circle = [Some(1), Some(2), Some(0)];
+        assert!(stuck(circle, 1, false) && stuck(circle, 1, true));
+        assert!(!stuck(circle, 2, false), "an E-stack is free");
+        assert!(stuck(circle, 2, true), "all must leave first");
+        assert!(!stuck([Some(1), Some(2), None], 1, false), "the last one goes on");
+        // Lane 0 waits for two lanes that wait for each other.
+        assert!(stuck([Some(1), Some(2), Some(1)], 1, false));
+        rooms[1].end();
+        assert!(stuck(circle, 2, false), "a domain that ended has no free E-stack");
     });
 }

@@ -14,6 +14,8 @@ pub(crate) enum Breach {
     NoBarrier,
     /// Nobody is woken.
     NoWake,
+    /// A lane sleeps without noting what it waits for.
+    NoWait,
 }
 
 loom::lazy_static! {
