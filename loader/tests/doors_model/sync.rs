@@ -15,7 +15,7 @@ pub(crate) enum Breach {
     /// Nobody is woken.
     NoWake,
     /// A lane sleeps without noting what it waits for.
-    NoWait,
+    SilentWait,
 }
 
 loom::lazy_static! {
