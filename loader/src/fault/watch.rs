@@ -13,7 +13,7 @@ pub(crate) struct Watch {
     /// Limits of the call in progress in nanoseconds, wall clock and processor. 0 is none.
     pub(super) wall: AtomicU64,
     pub(super) cpu: AtomicU64,
-    /// The time-stamp counter when the call in progress began.
+    /// The time-stamp counter when the call in progress began, if the watchdog looks.
     pub(super) began: AtomicU64,
     /// The shortest limit on the wall clock that a call had since the last look, in nanoseconds. A
     /// look sets it to the largest number.

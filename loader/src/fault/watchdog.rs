@@ -110,7 +110,10 @@ pub(crate) unsafe fn begin(context: *mut Context, state: *mut ThreadState) {
         watch.leave_host(context);
         watch.thread.store((*state).id, Ordering::Relaxed);
         watch.grace.store(false, Ordering::Relaxed);
-        watch.began.store(clock::now(), Ordering::Relaxed);
+        // Only the watchdog asks for it, and reading the counter is a large part of a short call.
+        if watch.by_watchdog {
+            watch.began.store(clock::now(), Ordering::Relaxed);
+        }
         let number = watch.next();
         watch.call.store(number, Ordering::Relaxed);
         watch.running.store(number, Ordering::Release);
