@@ -104,6 +104,7 @@ pub use gate::{GateCaller, GateCode};
 pub use link::advice::{Advice, SHOWN, advice, rest};
 pub use link::check as check_link;
 pub use link::error::{LinkError, Mention, RefusedObject};
+pub use load::image_files::ImageFiles;
 pub use load::image_store::ImageStore;
 pub use load::observe::{RaisedObject, RaisedText, TextObserver, gates, observe_text};
 pub use sfi_contract::Mode;

@@ -189,6 +189,9 @@ typedef sfi_status (*sfi_serve_fn)(void *user, sfi_host_call *call, const sfi_ar
 /* Decides whether a client may connect to an entry point (`domain.name`). Returns 0 for no.
  * `permitted` is the verdict of the rules. The function may not use the world. */
 typedef int (*sfi_permission_fn)(void *user, const char *client, const char *entry, int permitted);
+/* Keep images for the processes of a host, see sfi_config_images. */
+typedef int (*sfi_image_find_fn)(void *user, const unsigned char *name);
+typedef void (*sfi_image_keep_fn)(void *user, const unsigned char *name, int file);
 
 /* The library's version, such as "0.1.0". */
 SFI_API const char *sfi_version(void);
@@ -234,6 +237,15 @@ SFI_API sfi_status sfi_config_interruptible(sfi_config *config, sfi_error **erro
  * SFI_IN_USE, also when no call is in progress. Calls of the world are a few nanoseconds cheaper,
  * because they need no lock. */
 SFI_API sfi_status sfi_config_one_thread(sfi_config *config, sfi_error **error);
+/* Lets the processes of a host pass images of domains to each other, as the workers of a server do:
+ * a domain that one of them loaded is neither verified nor linked again, and all map the same text.
+ * `find` returns a descriptor of the file that some process kept under a name of 32 bytes, and
+ * gives it away, or returns -1. `keep` gets a sealed memory file, which it closes some time. Both
+ * must return, and use no world. The library takes files only that are sealed, of this user and of
+ * this name. Whoever may run code in one of the processes can harm the others by such a file.
+ * Domains cannot, but those of one image know each other's places in their windows. Only for worlds
+ * with one domain. */
+SFI_API sfi_status sfi_config_images(sfi_config *config, sfi_image_find_fn find, sfi_image_keep_fn keep, void *user, sfi_error **error);
 /* Chooses what threads do that find a world of this config in use: SFI_SHARE_REFUSE (default),
  * SFI_SHARE_LOCK or SFI_SHARE_QUEUE. A thread waits as long as the call of the other one lasts. Two
  * threads that are each in a world, and wait for the world of the other in a host function, wait

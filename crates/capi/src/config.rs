@@ -6,10 +6,12 @@ use crate::error::Status;
 use crate::error::{Failure, INVALID, c_text};
 use crate::function::{sfi_argument, sfi_limits, sfi_value};
 use crate::host::{run, sfi_host_call};
+use crate::images::{Images, sfi_image_find_fn, sfi_image_keep_fn};
 use crate::shape::Shape;
 use crate::sharing::{Order, Turns};
+use crate::user::User;
 use sfi_loader::interface::Declaration;
-use sfi_loader::{Builder, HostCall, HostError, Received, TemplateBuilder};
+use sfi_loader::{Builder, HostCall, HostError, ImageFiles, Received, TemplateBuilder};
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
 
@@ -37,22 +39,6 @@ pub type sfi_permission_fn = Option<
         permitted: c_int,
     ) -> c_int,
 >;
-
-/// A pointer of the host that only its own functions use.
-#[derive(Clone, Copy, Debug)]
-struct User(*mut c_void);
-// SAFETY: never dereferenced here. The host's functions get it on the thread that uses the world,
-// as sfi.h says.
-unsafe impl Send for User {}
-// SAFETY: as above. sfi.h says which functions several threads run at once.
-unsafe impl Sync for User {}
-
-impl User {
-    /// Returns the pointer. Closures that call this capture the whole value, so they are `Send`.
-    fn get(self) -> *mut c_void {
-        self.0
-    }
-}
 
 /// The way to the record of the world that calls a host function.
 #[derive(Clone)]
@@ -114,6 +100,7 @@ pub struct sfi_config {
     interruptible: bool,
     one_thread: bool,
     order: Option<Order>,
+    images: Option<Arc<Images>>,
 }
 
 impl sfi_config {
@@ -141,6 +128,7 @@ impl sfi_config {
             (!self.permits.is_empty() || self.permission.is_some(), "rules for connections"),
             (self.interruptible, "interruptible calls"),
             (self.one_thread, "the promise of one thread"),
+            (self.images.is_some(), "images of other processes"),
             (limits.is_some_and(|limits| limits.cpu.is_some()), "a limit of processor time"),
         ];
         if let Some((_, what)) = other.into_iter().find(|(has, _)| *has) {
@@ -165,6 +153,7 @@ impl sfi_config {
             (self.functions.iter().any(|f| matches!(f.1, Offer::Serve(..))), "functions with a declaration"),
             (self.permission.is_some(), "a function that decides about connections"),
             (self.one_thread, "the promise of one thread"),
+            (self.images.is_some(), "images of other processes"),
         ];
         if let Some((_, what)) = other.into_iter().find(|(has, _)| *has) {
             return Err(Failure::new(INVALID, format!("lanes cannot have {what}")));
@@ -208,6 +197,9 @@ impl sfi_config {
                 // SAFETY: as above.
                 unsafe { permission(user.get(), client.as_ptr(), entry.as_ptr(), permitted) != 0 }
             });
+        }
+        if let Some(images) = &self.images {
+            builder = builder.image_files(Arc::clone(images) as Arc<dyn ImageFiles>);
         }
         self.apply_rules(builder)
     }
@@ -333,6 +325,15 @@ api! {
     /// Keeps all threads but the one that opens a world out of it.
     fn sfi_config_one_thread(config: *mut sfi_config) {
         change(config)?.one_thread = true;
+        Ok(())
+    }
+
+    /// Takes images from the host's other processes, and gives them images.
+    fn sfi_config_images(config: *mut sfi_config, find: sfi_image_find_fn, keep: sfi_image_keep_fn, user: *mut c_void) {
+        if find.is_none() || keep.is_none() {
+            return Err(Failure::new(INVALID, "find or keep is NULL"));
+        }
+        change(config)?.images = Some(Arc::new(Images { find, keep, user: User(user) }));
         Ok(())
     }
 

@@ -240,7 +240,10 @@ impl Image {
         for content in &mut self.contents {
             if Some(content.offset) == text {
                 if content.words.is_empty() {
-                    self.text_file = sealed_file::seal(c"text", &content.bytes, true)?;
+                    // An image that another process passed has its file.
+                    if self.text_file.is_none() {
+                        self.text_file = sealed_file::seal(c"text", &content.bytes, true)?;
+                    }
                     content.stored = self.text_file.is_some();
                 }
             } else if content.bytes.len() > COPY_LIMIT
@@ -293,6 +296,11 @@ impl Image {
     /// Returns the first place of text.
     fn text_start(&self) -> Option<WindowOffset> {
         self.segments.iter().find(|s| s.protection == Protection::ReadExecute).map(Segment::start)
+    }
+
+    /// Returns the bytes of the text's segment.
+    pub(crate) fn text_room(&self) -> u64 {
+        self.segments.iter().find(|s| s.protection == Protection::ReadExecute).map_or(0, |text| text.length)
     }
 
     /// Takes the bytes of text away.

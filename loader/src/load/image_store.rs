@@ -13,6 +13,7 @@
 
 use crate::gate::enabled_features;
 use crate::link::image::Image;
+use crate::load::keep::Keep;
 use crate::spec::DomainSpec;
 use blake3::{Hash, Hasher};
 use linux_keyutils::{KeyError, KeyPermissionsBuilder, KeyRing, KeyRingIdentifier, Permission};
@@ -79,23 +80,30 @@ impl ImageStore {
     /// Returns the place of a domain's image. Only domains that need nothing else of their world
     /// have one.
     pub(crate) fn entry(&self, spec: &DomainSpec, roots: &[String]) -> Option<Entry> {
-        if !spec.shared.is_empty() || !spec.holds.is_empty() || !spec.registers.is_empty() || spec.owner.is_some() {
-            return None;
-        }
         let mut hasher = self.inner.hasher();
-        // Each part has its length before it.
-        let mut add = |bytes: &[u8]| {
-            hasher.update(&(bytes.len() as u64).to_le_bytes()).update(bytes);
-        };
-        add(format!("{FORM} {} {}", self.inner.code, enabled_features()).as_bytes());
-        // The text of the description has all its parts but the files.
-        add(format!("{roots:?} {:?}", spec.clone().without_files()).as_bytes());
-        for file in &spec.files {
-            add(format!("{:?} {:?}", file.name, file.kind).as_bytes());
-            add(&file.bytes);
-        }
+        write_name(&mut hasher, &self.inner.code, spec, roots)?;
         Some(Entry { store: self.clone(), name: hasher.finalize() })
     }
+}
+
+/// Adds what names an image: the domain's description with all its files, and the file with this
+/// code. Returns `None` for a domain that needs something else of its world.
+pub(super) fn write_name(hasher: &mut Hasher, code: &str, spec: &DomainSpec, roots: &[String]) -> Option<()> {
+    if !spec.shared.is_empty() || !spec.holds.is_empty() || !spec.registers.is_empty() || spec.owner.is_some() {
+        return None;
+    }
+    // Each part has its length before it.
+    let mut add = |bytes: &[u8]| {
+        hasher.update(&(bytes.len() as u64).to_le_bytes()).update(bytes);
+    };
+    add(format!("{FORM} {code} {}", enabled_features()).as_bytes());
+    // The text of the description has all its parts but the files.
+    add(format!("{roots:?} {:?}", spec.clone().without_files()).as_bytes());
+    for file in &spec.files {
+        add(format!("{:?} {:?}", file.name, file.kind).as_bytes());
+        add(&file.bytes);
+    }
+    Some(())
 }
 
 /// The place of one image in a store.
@@ -104,9 +112,8 @@ pub(crate) struct Entry {
     name: Hash,
 }
 
-impl Entry {
-    /// Reads the image.
-    pub(crate) fn find(&self) -> Option<Image> {
+impl Keep for Entry {
+    fn find(&self) -> Option<Image> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let directory = &self.store.inner.directory;
         let file = File::from(rustix::fs::openat(directory, self.file(), flags, Mode::empty()).ok()?);
@@ -131,9 +138,9 @@ impl Entry {
         Some(image)
     }
 
-    /// Keeps an image whose text was verified as it runs. An entry is the text, the rest of the
-    /// image, the text's length, and the code.
-    pub(crate) fn keep(&self, image: &mut Image) {
+    /// Keeps an image. Its entry is the text, the rest of the image, the text's length, and the
+    /// code.
+    fn keep(&self, image: &mut Image) {
         let text = image.take_text();
         let rest = postcard::to_stdvec(image);
         let form = rest.map(|rest| [&text[..], &rest, &(text.len() as u64).to_le_bytes()].concat());
@@ -146,7 +153,9 @@ impl Entry {
             self.store.trim();
         }
     }
+}
 
+impl Entry {
     /// Returns the name of the entry's file.
     fn file(&self) -> String {
         self.name.to_hex().to_string()
@@ -221,7 +230,7 @@ fn key() -> io::Result<Zeroizing<[u8; KEY_SIZE]>> {
 }
 
 /// Names the file that this code was loaded from, and its state.
-fn own_code() -> io::Result<String> {
+pub(super) fn own_code() -> io::Result<String> {
     let address = own_code as *const () as usize;
     let maps = std::fs::read_to_string("/proc/self/maps")?;
     // start-end perms offset dev inode path

@@ -1,7 +1,9 @@
 //! Loading one planned domain: places it, links it, seals it and verifies its text where it runs.
 //! Domains are loaded in this way at the start and later.
 
+pub(crate) mod image_files;
 pub(crate) mod image_store;
+pub(crate) mod keep;
 pub(crate) mod library;
 pub(crate) mod observe;
 pub(crate) mod raised;
@@ -12,7 +14,7 @@ use crate::gate::stubs::Stub;
 use crate::link::error::LinkError;
 use crate::link::place::{Map, place};
 use crate::link::{self, Plan, Site};
-use crate::load::image_store::Entry;
+use crate::load::keep::Keep;
 use crate::load::raised::Raised;
 use crate::spec::DomainSpec;
 use crate::vm::region::{Placed, Region};
@@ -26,7 +28,7 @@ pub(crate) struct Surroundings<'w> {
     /// The offsets that they take.
     pub map: &'w Map,
     /// The place where the image is kept for other processes.
-    pub entry: Option<&'w Entry>,
+    pub entry: Option<&'w dyn Keep>,
 }
 
 /// Draws places, links for them, seals, and verifies again.

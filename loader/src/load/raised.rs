@@ -9,7 +9,7 @@ use crate::gate::records::{Account, Caught, DomainState, Status};
 use crate::link::REGION;
 use crate::link::error::LinkError;
 use crate::link::image::{Content, Image, Mapping, Source};
-use crate::load::image_store::Entry;
+use crate::load::keep::Keep;
 use crate::load::observe::{self, Observed};
 use crate::load::verify;
 use crate::load::view::{self, STACK_SLACK, Seat};
@@ -54,7 +54,7 @@ pub(crate) fn first(
     spec: &DomainSpec,
     mut image: Image,
     regions: &[Region],
-    entry: Option<&Entry>,
+    entry: Option<&dyn Keep>,
 ) -> Result<Raised, LinkError> {
     store(&mut image, spec)?;
     let window = fill(draw, &spec.name, &image, regions)?;

@@ -32,10 +32,15 @@ pub(crate) fn seal(name: &CStr, bytes: &[u8], executable: bool) -> Result<Option
         }
     }
     fcntl_add_seals(&file, SEALS)?;
-    match fcntl_get_seals(&file)?.contains(SEALS) {
+    match is_sealed(&file) {
         true => Ok(Some(file)),
         false => Err(Errno::PERM),
     }
+}
+
+/// Says whether a file has all seals.
+pub(crate) fn is_sealed(file: &OwnedFd) -> bool {
+    fcntl_get_seals(file).is_ok_and(|seals| seals.contains(SEALS))
 }
 
 fn create(name: &CStr, flags: u32) -> Result<OwnedFd, Errno> {

@@ -11,7 +11,8 @@ use crate::gate::ids::{ById, DomainId, HostId, Id, RegionId};
 use crate::gate::records::{Context, Waits};
 use crate::link::place::place_regions;
 use crate::link::{self, Plan};
-use crate::load::image_store::Entry;
+use crate::load::image_files;
+use crate::load::keep::Keep;
 use crate::load::raised::{self, Raised};
 use crate::load::{Surroundings, load};
 use crate::spec::{Callee, DEFAULT_CALLBACKS, DEFAULT_CONTROL_STACK, DomainSpec, Import};
@@ -58,7 +59,7 @@ impl Builder {
         let roots: Vec<Vec<String>> = self.domains.iter().map(|spec| self.roots(spec)).collect();
         let initialised = self.prepared.is_none() && self.further_lane().is_none();
         let entry = self.entry(&roots);
-        if let Some(mut image) = entry.as_ref().and_then(Entry::find) {
+        if let Some(mut image) = entry.as_ref().and_then(|entry| entry.find()) {
             raised::store(&mut image, &self.domains[0])?;
             image.forget();
             self.prepared = Some(Arc::new(image));
@@ -75,7 +76,7 @@ impl Builder {
         let mut supply = Supply { places, map, lives: Lives::default() };
 
         // Load each domain: place, relocate, seal, verify again.
-        let loaded = self.load(&plans, &mut supply, (&regions, entry.as_ref()), &mut manager)?;
+        let loaded = self.load(&plans, &mut supply, (&regions, entry.as_deref()), &mut manager)?;
         if let Some(lane) = self.lane.as_ref().filter(|lane| lane.number == 0) {
             lane.share(&loaded, &regions)?;
         }
@@ -145,10 +146,17 @@ impl Builder {
     }
 
     /// Returns the place of the one domain's image in the store.
-    fn entry(&self, roots: &[Vec<String>]) -> Option<Entry> {
+    fn entry(&self, roots: &[Vec<String>]) -> Option<Box<dyn Keep>> {
         let alone = self.domains.len() == 1 && self.prepared.is_none() && self.seed.is_none();
-        let store = self.image_store.as_ref().filter(|_| alone && self.supervisors.is_empty())?;
-        store.entry(&self.domains[0], &roots[0])
+        if !alone || !self.supervisors.is_empty() {
+            return None;
+        }
+        let (spec, roots) = (&self.domains[0], &roots[0]);
+        match (&self.image_store, &self.image_files) {
+            (Some(store), _) => Some(Box::new(store.entry(spec, roots)?)),
+            (None, Some(files)) => Some(Box::new(image_files::Entry::new(files, spec, roots)?)),
+            (None, None) => None,
+        }
     }
 
     /// Plans each domain. There are no plans if the image exists already.
@@ -191,7 +199,7 @@ impl Builder {
         &self,
         plans: &[Plan<'_>],
         supply: &mut Supply,
-        (regions, entry): (&[Region], Option<&Entry>),
+        (regions, entry): (&[Region], Option<&dyn Keep>),
         manager: &mut Manager,
     ) -> Result<Vec<Raised>, BuildError> {
         // Further lanes have the domains of the first one.

@@ -2,6 +2,7 @@
 
 use crate::gate::Machine;
 use crate::link::image::Image;
+use crate::load::image_files::ImageFiles;
 use crate::load::image_store::ImageStore;
 use crate::load::view::Seat;
 use crate::spec::DomainSpec;
@@ -35,6 +36,7 @@ pub struct Builder {
     pub(super) clock: bool,
     pub(super) prepared: Option<Arc<Image>>,
     pub(super) image_store: Option<ImageStore>,
+    pub(super) image_files: Option<Arc<dyn ImageFiles>>,
     /// The place of a further thread in its domain.
     pub(super) seat: Option<Seat>,
     pub(super) permits: Vec<Permit>,
@@ -164,6 +166,15 @@ impl Builder {
     #[must_use]
     pub fn image_store(mut self, store: ImageStore) -> Self {
         self.image_store = Some(store);
+        self
+    }
+
+    /// Takes and keeps images as [`Builder::image_store`] does, but as sealed memory files that the
+    /// host's processes pass to each other. All processes that take an image map the same text. An
+    /// image store has precedence.
+    #[must_use]
+    pub fn image_files(mut self, files: Arc<dyn ImageFiles>) -> Self {
+        self.image_files = Some(files);
         self
     }
 

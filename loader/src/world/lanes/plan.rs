@@ -106,8 +106,9 @@ impl Builder {
         if !self.hosts.is_empty() {
             return refuse("several threads may run its host functions at once (`Builder::shared_fn`)");
         }
-        if self.hook.is_some() || !self.supervisors.is_empty() || self.image_store.is_some() {
-            return refuse("it has no permission hook, no supervisors and no image store");
+        let images = self.image_store.is_some() || self.image_files.is_some();
+        if self.hook.is_some() || !self.supervisors.is_empty() || images {
+            return refuse("it has no permission hook, no supervisors and no kept images");
         }
         for domain in &self.domains {
             let refuse = |why: &str| Err(SpecError::Lanes { why: format!("domain `{}` {why}", domain.name) }.into());
