@@ -16,7 +16,8 @@ pub struct Args {
     #[arg(long)]
     bench: bool,
     /// Measure queries 6, 7, 8 and 10 of the Sequoia 2000 benchmark, as table 3 of Wahbe et al.
-    /// does. PL/Python takes part if postgresql-plpython3-15 is installed
+    /// does. PL/Python takes part if postgresql-plpython3-15 is installed, WebAssembly if clang,
+    /// lld and wabt are
     #[arg(long, conflicts_with = "bench")]
     table3: bool,
 }

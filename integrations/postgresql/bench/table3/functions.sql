@@ -2,21 +2,23 @@
 CREATE EXTENSION sfi;
 SET max_parallel_workers_per_gather = 0;
 SET jit = off;
-SELECT set_config('table3.native', :'native', false), set_config('table3.object', :'object', false) \gset
+SELECT set_config('table3.native', :'native', false), set_config('table3.object', :'object', false),
+    set_config('table3.compiled', CASE WHEN :'wasm' = 'true' THEN '{native,wasm,process,write,place,full}' ELSE '{native,process,write,place,full}' END, false) \gset
 CREATE FUNCTION cpu_ns() RETURNS bigint AS :'native' LANGUAGE C STRICT;
 SELECT sfi.install('write', pg_read_binary_file(:'object')) \gset
+SELECT sfi.install('place', pg_read_binary_file(:'place')) \gset
 SET sfi.mode = full;
 SELECT sfi.install('full', pg_read_binary_file(:'object')) \gset
 RESET sfi.mode;
 DO $$
 DECLARE who text; what record; clause text;
 BEGIN
-    FOREACH who IN ARRAY '{native,process,write,full}'::text[] LOOP
+    FOREACH who IN ARRAY current_setting('table3.compiled')::text[] LOOP
         FOR what IN SELECT * FROM (VALUES
             ('size', 'polygon', 'float8', 1), ('contains', 'polygon, point', 'bool', 10), ('within', 'polygon, point, float8', 'bool', 10),
             ('overlaps', 'polygon, box', 'bool', 10), ('square', 'point, float8', 'box', 1)) v(name, arguments, result, cost)
         LOOP
-            clause := CASE WHEN who IN ('native', 'process')
+            clause := CASE WHEN who IN ('native', 'wasm', 'process')
                            THEN format('LANGUAGE C AS %L, %L', current_setting('table3.native'), who || '_' || what.name)
                            ELSE format('LANGUAGE sfi AS %L', who || ':poly_' || what.name) END;
             EXECUTE format('CREATE FUNCTION %s_%s(%s) RETURNS %s VOLATILE STRICT COST %s %s', who, what.name, what.arguments, what.result, what.cost, clause);

@@ -6,9 +6,12 @@ INSERT INTO queries VALUES
     (8, 'SELECT count(*) FROM polygons, points WHERE name = ''point 500'' AND {f}_overlaps({p}, {f}_square({l}, 50))'),
     (10, 'SELECT count(*) FROM points, polygons WHERE landuse = 7 AND {f}_contains({p}, {l})');
 CREATE TABLE forms (name text PRIMARY KEY, compiled bool, slow bool);
-INSERT INTO forms VALUES ('native', true, false), ('write', true, false), ('full', true, false), ('process', true, true), ('plpgsql', false, true);
+INSERT INTO forms VALUES ('native', true, false), ('write', true, false), ('place', true, false), ('full', true, false), ('process', true, true), ('plpgsql', false, true);
 \if :python
 INSERT INTO forms VALUES ('plpython', false, true);
+\endif
+\if :wasm
+INSERT INTO forms VALUES ('wasm', true, false);
 \endif
 CREATE FUNCTION text_of(query text, form forms) RETURNS text LANGUAGE sql AS $$
     SELECT replace(replace(replace(replace(replace(query, '{f}', form.name), '{p}', CASE WHEN form.compiled THEN 'p' ELSE 'a' END),
@@ -47,7 +50,7 @@ DO $$
 DECLARE q queries; f forms;
 BEGIN
     FOR q IN SELECT * FROM queries ORDER BY number LOOP
-        FOR f IN SELECT * FROM forms WHERE name IN ('write', 'full') LOOP CALL sample(q, f, -1); END LOOP;
+        FOR f IN SELECT * FROM forms WHERE name IN ('write', 'place', 'full') LOOP CALL sample(q, f, -1); END LOOP;
     END LOOP;
 END $$;
 \pset footer off
@@ -59,12 +62,15 @@ CREATE VIEW results AS
     FROM samples s JOIN samples n USING (query, round) WHERE n.form = 'native' AND round > 0 GROUP BY 1, 2;
 \echo Processor time, ms, and more than native C:
 SELECT query, form, (ns / 1e6)::numeric(12, 1) AS ms, to_char(100 * more, 'FM9999990.0') || '%' AS more
-FROM results ORDER BY 1, array_position('{native,write,full,process,plpgsql,plpython}', form);
+FROM results ORDER BY 1, array_position('{native,write,place,full,wasm,process,plpgsql,plpython}', form);
 \echo Crossings, and the share of wall-clock time in domains, with the crossings and a clock:
 SELECT s.query, s.form, s.crossings, to_char(100 * s.inside / s.wall, 'FM990.0') || '%' AS inside
 FROM samples s WHERE round = -1 ORDER BY 1, 2 DESC;
 \echo Table 3:
-SELECT w.query, to_char(100 * w.more, 'FM9990.0') || '%' AS write, to_char(100 * f.more, 'FM9990.0') || '%' AS "full", w.crossings,
+SELECT w.query, to_char(100 * w.more, 'FM9990.0') || '%' AS write,
+       to_char(100 * i.more, 'FM9990.0') || '%' AS "in place", to_char(100 * f.more, 'FM9990.0') || '%' AS "full",
+       to_char(100 * m.more, 'FM9990.0') || '%' AS wasm, w.crossings,
        to_char(100 * p.more, 'FM999990') || '%' AS process, (p.more / greatest(w.more, 0.0001))::numeric(10, 1) AS "process / write"
-FROM results w JOIN results f USING (query) JOIN results p USING (query)
-WHERE w.form = 'write' AND f.form = 'full' AND p.form = 'process' ORDER BY 1;
+FROM results w JOIN results f USING (query) JOIN results i USING (query) JOIN results p USING (query)
+    LEFT JOIN results m ON m.query = w.query AND m.form = 'wasm'
+WHERE w.form = 'write' AND i.form = 'place' AND f.form = 'full' AND p.form = 'process' ORDER BY 1;
