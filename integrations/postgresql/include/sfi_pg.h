@@ -2,7 +2,7 @@
  * C arguments, in order, and the SQL result is the C result. README.md has the table of types.
  *
  * A function gets a last argument of type `struct sfi_call *` if it is not STRICT, if it returns a
- * set, or if it returns something else than a number. It may leave that argument out. */
+ * set, or if it returns something of variable length. It may leave that argument out. */
 #ifndef SFI_PG_H
 #define SFI_PG_H
 
@@ -16,7 +16,26 @@ struct sfi_call {
     uint64_t row;     /* of a set: the number of the row, from 0 */
     uint64_t done;    /* of a set: set it to 1, there is no such row */
     uint64_t state;   /* of a set: yours, 0 at first, kept from row to row */
+    uint64_t closed;  /* of a path: set it to 1, it is closed */
 };
+
+/* A column of a row. A row is a value of a composite type, or what RETURNS TABLE and OUT parameters
+ * declare. It is a pointer to its columns and their number. */
+struct sfi_column {
+    union {
+        int64_t number;
+        float single;
+        double real;
+        const void *at;
+    };
+    uint64_t length;  /* bytes, elements or points of something of variable length */
+    uint32_t is_null;
+    uint32_t closed;  /* of a path */
+};
+
+/* Of an array argument of a function that is not STRICT: a byte for each element, 1 if it is NULL.
+ * The element is 0 then. */
+#define sfi_array_nulls(elements, count) ((const unsigned char *)((elements) + (count)))
 
 /* Of the `consistent` function of a GiST operator class. */
 struct sfi_gist {
@@ -27,6 +46,11 @@ struct sfi_gist {
 struct sfi_point {
     double x, y;
 };
+
+/* For a library whose functions only read their arguments, and neither return them nor give them to
+ * sfi_log and sfi_query: once, outside of functions. Numbers, types of fixed size, text, bytea and
+ * polygons then come without a copy where that is possible. */
+#define SFI_READS_IN_PLACE int sfi_reads_in_place(void) { return 1; }
 
 /* Memory for a result: at least `size` bytes, which stay until the next call of sfi_result. A fault
  * if there is no memory. */

@@ -50,6 +50,21 @@ static bool is_quick(Kind kind)
     return kind <= KIND_TEXT || kind == KIND_POLYGON;
 }
 
+/* Describes the result. The columns of RETURNS TABLE, or of OUT parameters, are a row. */
+static void describe_result(Oid oid, Oid type, Crossing *result, MemoryContext context)
+{
+    TupleDesc columns;
+
+    if (type != RECORDOID) {
+        pgsfi_describe(type, -1, true, result, context);
+        return;
+    }
+    if (get_func_result_type(oid, NULL, &columns) != TYPEFUNC_COMPOSITE)
+        ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED), errmsg("a function in LANGUAGE sfi cannot return records without columns"),
+                        errhint("Declare RETURNS TABLE (...), OUT parameters, or a composite type.")));
+    pgsfi_describe_row(columns, true, result, context);
+}
+
 static void describe(Oid oid, Function *function, MemoryContext context, bool validate)
 {
     HeapTuple tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(oid));
@@ -82,15 +97,16 @@ static void describe(Oid oid, Function *function, MemoryContext context, bool va
         for (int i = 0; i < function->count; i++) {
             Crossing *crossing = &function->crossings[i];
 
-            pgsfi_describe(function->arguments[i], false, crossing, context);
+            pgsfi_describe(function->arguments[i], -1, false, crossing, context);
+            crossing->nulls = !function->strict;
             words += pgsfi_words(crossing->kind);
             pgsfi_signature(&signature, crossing->kind, &integers);
             quick = quick && is_quick(crossing->kind);
         }
-        pgsfi_describe(form->prorettype, true, &function->result, context);
+        describe_result(oid, form->prorettype, &function->result, context);
         function->block = !function->strict || function->set || function->result.kind > KIND_FIXED;
         if (function->result.kind == KIND_VOID) function->block = !function->strict;
-        function->quick = quick && !function->block;
+        function->quick = quick && !function->block && !OidIsValid(function->result.domain);
         if (function->block) {
             words++;
             pgsfi_signature_word(&signature, true, &integers);
@@ -221,15 +237,18 @@ static Datum call_once(Function *function, FunctionCallInfo fcinfo)
     Ready ready;
     CallBlock block = {0};
     sfi_value result;
+    Found found;
 
     prepare(function, fcinfo, &ready);
     block.nulls = ready.nulls;
     result = cross(function, fcinfo, &ready, &block);
     if (block.is_null) {
+        pgsfi_check_null(&function->result);
         fcinfo->isnull = true;
         return (Datum) 0;
     }
-    return pgsfi_take(&function->result, function->instance, function->prepared, result, block.length);
+    found = (Found) {function->instance, function->prepared, result, block.length, block.closed != 0};
+    return pgsfi_take(&function->result, &found);
 }
 
 /* A function of a set is called for one row after the other. */
@@ -239,16 +258,16 @@ static Datum call_set(Function *function, FunctionCallInfo fcinfo)
     MemoryContext rows, old;
     Ready ready;
     uint64 row = 0, state = 0;
-    bool record;
+    TupleDesc columns = function->result.kind == KIND_ROW ? pgsfi_row_columns(&function->result) : NULL;
 
-    InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC | (type_is_rowtype(function->result.type) ? 0 : MAT_SRF_BLESS));
-    record = type_is_rowtype(function->result.type);
+    InitMaterializedSRF(fcinfo, columns ? 0 : MAT_SRF_USE_EXPECTED_DESC | MAT_SRF_BLESS);
     rows = AllocSetContextCreate(CurrentMemoryContext, "rows of a function in LANGUAGE sfi", ALLOCSET_DEFAULT_SIZES);
     prepare(function, fcinfo, &ready);
     old = MemoryContextSwitchTo(rows);
     for (;;) {
         CallBlock block = {0};
         sfi_value result;
+        Found found;
         Datum value = (Datum) 0;
         bool null;
 
@@ -260,20 +279,17 @@ static Datum call_set(Function *function, FunctionCallInfo fcinfo)
         if (block.done) break;
         state = block.state;
         null = block.is_null != 0;
-        if (!null) value = pgsfi_take(&function->result, function->instance, function->prepared, result, block.length);
-        if (record) {
-            Datum columns[MaxTupleAttributeNumber];
-            bool nulls[MaxTupleAttributeNumber];
+        found = (Found) {function->instance, function->prepared, result, block.length, block.closed != 0};
+        if (columns) {
+            Datum *values = palloc0(columns->natts * sizeof(Datum));
+            bool *nulls = palloc(columns->natts * sizeof(bool));
 
-            memset(nulls, true, sizeof nulls);
-            if (!null) {
-                HeapTupleHeader header = DatumGetHeapTupleHeader(value);
-                HeapTupleData tuple = {.t_len = HeapTupleHeaderGetDatumLength(header), .t_data = header};
-
-                heap_deform_tuple(&tuple, set->setDesc, columns, nulls);
-            }
-            tuplestore_putvalues(set->setResult, set->setDesc, columns, nulls);
+            memset(nulls, true, columns->natts * sizeof(bool));
+            if (!null) pgsfi_take_columns(&function->result, &found, values, nulls);
+            tuplestore_putvalues(set->setResult, set->setDesc, values, nulls);
         } else {
+            if (null) pgsfi_check_null(&function->result);
+            else value = pgsfi_take(&function->result, &found);
             tuplestore_putvalues(set->setResult, set->setDesc, &value, &null);
         }
         MemoryContextReset(rows);
@@ -300,8 +316,15 @@ static inline struct varlena *plain(Datum value)
                                                                                              : pg_detoast_datum_packed(bytes);
 }
 
+/* Says whether the callee may read these bytes where they lie. Code of mode write may load from any
+ * address, but the compiler counts on aligned numbers. */
+static inline bool stays(const Instance *instance, Kind kind, const void *bytes)
+{
+    return instance->in_place && (kind == KIND_TEXT || ((uintptr_t) bytes & 7) == 0);
+}
+
 /* Calls a function whose arguments are numbers and a few bytes: most calls. */
-static Datum quick_call(const Function *function, FunctionCallInfo fcinfo)
+static Datum quick_call(Function *function, FunctionCallInfo fcinfo)
 {
     sfi_value words[MAX_WORDS], result;
     Piece pieces[MAX_WORDS];
@@ -349,9 +372,13 @@ static Datum quick_call(const Function *function, FunctionCallInfo fcinfo)
             break;
         }
         }
-        piece->word = count;
-        parts++;
-        size += TYPEALIGN(16, piece->length + 1);
+        if (stays(function->instance, crossing->kind, piece->bytes)) {
+            words[count] = sfi_u((uintptr_t) piece->bytes);
+        } else {
+            piece->word = count;
+            parts++;
+            size += TYPEALIGN(16, piece->length + 1);
+        }
         count += crossing->kind == KIND_FIXED ? 1 : 2;
     }
     if (parts > 0) {
@@ -367,7 +394,11 @@ static Datum quick_call(const Function *function, FunctionCallInfo fcinfo)
     result = pgsfi_call(function->instance, function->prepared, words);
     if (function->result.kind == KIND_FLOAT8) return Float8GetDatum(result.f);
     if (function->result.type == INT4OID) return Int32GetDatum((int32) result.u);
-    return pgsfi_take(&function->result, function->instance, function->prepared, result, 0);
+    {
+        Found found = {function->instance, function->prepared, result, 0, false};
+
+        return pgsfi_take(&function->result, &found);
+    }
 }
 
 PG_FUNCTION_INFO_V1(sfi_pg_call_handler);

@@ -88,7 +88,7 @@ static void fill(FunctionCallInfo fcinfo, SupportCache *cache, Instance *instanc
     initStringInfo(&signature);
     switch (cache->support) {
     case SUPPORT_CONSISTENT:
-        pgsfi_describe(arguments[1], false, &cache->query, fcinfo->flinfo->fn_mcxt);
+        pgsfi_describe(arguments[1], -1, false, &cache->query, fcinfo->flinfo->fn_mcxt);
         appendStringInfoString(&signature, "(ptr, ");
         pgsfi_signature(&signature, cache->query.kind, &words);
         appendStringInfoString(&signature, "int, ptr) -> int");

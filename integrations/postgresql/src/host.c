@@ -76,6 +76,7 @@ void pgsfi_offer(sfi_config *config)
     sfi_config_function(config, "sfi_log", log_line, NULL, NULL);
     sfi_config_function(config, "host_write", print, NULL, NULL);
     pgsfi_offer_queries(config);
+    pgsfi_offer_images(config);
 }
 
 const char *pgsfi_imports(void)

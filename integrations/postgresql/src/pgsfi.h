@@ -9,6 +9,7 @@
 #include "fmgr.h"
 #include "funcapi.h"
 #include "port/atomics.h"
+#include "storage/lwlock.h"
 #include "sfi.h"
 
 /* As struct sfi_call in sfi_pg.h: the words after a call's arguments. */
@@ -19,7 +20,16 @@ typedef struct CallBlock {
     uint64 row;
     uint64 done;
     uint64 state;
+    uint64 closed;
 } CallBlock;
+
+/* As struct sfi_column in sfi_pg.h: a column of a row. */
+typedef struct Column {
+    sfi_value value;
+    uint64 length;
+    uint32 is_null;
+    uint32 closed;
+} Column;
 
 typedef struct Counts {
     uint64 calls;
@@ -44,6 +54,7 @@ typedef struct Instance {
     Oid role;
     Oid owner;    /* of the library */
     char *digest; /* hex */
+    bool in_place; /* its functions read arguments where the server has them */
     sfi_world *world;
     struct Entry *entries;
     struct Answer *answer; /* to its last query in this transaction */
@@ -73,18 +84,25 @@ typedef enum Kind {
     KIND_POLYGON, /* pointer and number of points */
     KIND_PATH,    /* pointer, number of points, whether it is closed */
     KIND_PRINTED, /* as text, by the type's output and input functions */
+    KIND_ROW,     /* pointer and number of columns */
     KIND_VOID
 } Kind;
 
 typedef struct Crossing {
     Kind kind;
     Oid type;       /* without domains over it */
+    Oid domain;     /* the domain over the type of a result, or invalid */
+    void *checks;   /* of the domain, in the context */
+    MemoryContext context; /* lives as long as this */
     Oid element;    /* of an array */
     int16 size;     /* of the value or the element */
     bool by_value;
     char align;     /* of the element */
+    bool nulls;     /* the array may have NULL elements */
+    struct RowType *row; /* KIND_ROW */
     FmgrInfo print; /* KIND_PRINTED: the output function, for a result the input function */
     Oid parameter;  /* of the input function */
+    int32 modifier; /* the length or precision, or -1 */
 } Crossing;
 
 enum { MAX_WORDS = 12 };
@@ -131,6 +149,11 @@ extern void pgsfi_fault(Instance *instance);
 extern void pgsfi_check_penalty(Instance *instance);
 /* Tells the other backends of this one's calls. */
 extern void pgsfi_tell(void);
+
+/* images.c */
+extern Size pgsfi_images_size(void);
+extern void pgsfi_images_startup(LWLock *own);
+extern void pgsfi_offer_images(sfi_config *config);
 
 /* interrupt.c */
 /* The calls in progress. */
@@ -209,14 +232,35 @@ extern void pgsfi_rethrow(void);
 extern void pgsfi_offer_queries(sfi_config *config);
 
 /* values.c */
-extern void pgsfi_describe(Oid type, bool result, Crossing *crossing, MemoryContext context);
+extern void pgsfi_describe(Oid type, int32 modifier, bool result, Crossing *crossing, MemoryContext context);
+extern void pgsfi_describe_text(Crossing *crossing, bool result);
 extern int pgsfi_words(Kind kind);
 /* Appends the words of an argument to a signature. `words` counts those that are no floats. */
 extern void pgsfi_signature(StringInfo to, Kind kind, int *words);
 extern void pgsfi_signature_word(StringInfo to, bool pointer, int *words);
 extern Size pgsfi_prepare_argument(const Crossing *crossing, Datum *value);
 extern int pgsfi_put(const Crossing *crossing, Datum value, char **room, sfi_value *words);
-extern Datum pgsfi_take(const Crossing *crossing, Instance *instance, sfi_prepared *prepared, sfi_value result, uint64 length);
+/* A value in the memory of a domain: a result, or a column of one. */
+typedef struct Found {
+    Instance *instance;
+    sfi_prepared *prepared;
+    sfi_value word;
+    uint64 length;
+    bool closed;
+} Found;
+/* Makes the SQL value of a result that is not NULL. */
+extern Datum pgsfi_take(Crossing *crossing, const Found *found);
+/* An ERROR if the type does not permit NULL. */
+extern void pgsfi_check_null(Crossing *crossing);
+
+/* rows.c */
+extern void pgsfi_describe_row(TupleDesc columns, bool result, Crossing *crossing, MemoryContext context);
+extern TupleDesc pgsfi_row_columns(const Crossing *crossing);
+extern Size pgsfi_prepare_row(const Crossing *crossing, Datum *value);
+extern void pgsfi_put_row(const Crossing *crossing, Datum value, char **room, sfi_value *words);
+/* Makes the values of a row's columns, for the row's TupleDesc. */
+extern void pgsfi_take_columns(const Crossing *crossing, const Found *found, Datum *values, bool *nulls);
+extern Datum pgsfi_take_row(const Crossing *crossing, const Found *found);
 
 /* gist.c */
 typedef enum Support { SUPPORT_NONE, SUPPORT_CONSISTENT, SUPPORT_UNION, SUPPORT_PENALTY, SUPPORT_PICKSPLIT, SUPPORT_SAME } Support;

@@ -52,7 +52,8 @@ static void request(void)
 {
     if (previous_request) previous_request();
     RequestAddinShmemSpace(MAXALIGN(sizeof(Shared)));
-    RequestNamedLWLockTranche("sfi", 1);
+    RequestAddinShmemSpace(pgsfi_images_size());
+    RequestNamedLWLockTranche("sfi", 2);
 }
 
 static void startup(void)
@@ -63,8 +64,9 @@ static void startup(void)
     LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
     shared = ShmemInitStruct("sfi", sizeof(Shared), &found);
     if (!found) memset(shared, 0, sizeof(Shared));
+    pgsfi_images_startup(&GetNamedLWLockTranche("sfi")[1].lock);
     LWLockRelease(AddinShmemInitLock);
-    lock = &GetNamedLWLockTranche("sfi")->lock;
+    lock = &GetNamedLWLockTranche("sfi")[0].lock;
 }
 
 void pgsfi_shared_init(void)

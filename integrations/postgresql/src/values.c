@@ -11,6 +11,7 @@
 #include "commands/proclang.h"
 #include "datatype/timestamp.h"
 #include "mb/pg_wchar.h"
+#include "parser/parse_coerce.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/date.h"
@@ -20,6 +21,7 @@
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
+#include "utils/typcache.h"
 
 /* Says whether a function, such as a type's input function, is in this language. */
 static bool in_language(Oid function)
@@ -65,20 +67,39 @@ static bool is_fixed(Oid type)
     }
 }
 
-void pgsfi_describe(Oid type, bool result, Crossing *crossing, MemoryContext context)
+/* Lets the values cross as text, by the type's output or input function. */
+void pgsfi_describe_text(Crossing *crossing, bool result)
 {
-    Oid input, output, parameter;
-    char category, delimiter;
+    Oid function, parameter;
+    char delimiter;
     bool varlena;
+
+    crossing->kind = KIND_PRINTED;
+    if (result) {
+        get_type_io_data(crossing->type, IOFunc_input, &crossing->size, &crossing->by_value, &crossing->align, &delimiter,
+                         &parameter, &function);
+        crossing->parameter = parameter;
+    } else {
+        getTypeOutputInfo(crossing->type, &function, &varlena);
+    }
+    fmgr_info_cxt(function, &crossing->print, crossing->context);
+}
+
+void pgsfi_describe(Oid type, int32 modifier, bool result, Crossing *crossing, MemoryContext context)
+{
+    Oid input, parameter;
+    char delimiter;
 
     memset(crossing, 0, sizeof *crossing);
     if (type == VOIDOID) {
         crossing->kind = KIND_VOID;
         return;
     }
-    if (result && getBaseType(type) != type)
-        ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED), errmsg("a function in LANGUAGE sfi cannot return the domain type %s", format_type_be(type))));
-    crossing->type = type = getBaseType(type);
+    crossing->context = context;
+    crossing->modifier = modifier;
+    crossing->type = getBaseTypeAndTypmod(type, &crossing->modifier);
+    if (result && crossing->type != type) crossing->domain = type;
+    type = crossing->type;
     if (!get_typisdefined(type)) {
         /* The validator sees functions of a type before the type is defined. */
         crossing->kind = KIND_BYTES;
@@ -88,7 +109,14 @@ void pgsfi_describe(Oid type, bool result, Crossing *crossing, MemoryContext con
         crossing->kind = KIND_CSTRING;
         return;
     }
-    if (get_typtype(type) == TYPTYPE_PSEUDO && type != RECORDOID)
+    if (get_typtype(type) == TYPTYPE_COMPOSITE) {
+        TupleDesc columns = lookup_rowtype_tupdesc(type, -1);
+
+        pgsfi_describe_row(columns, result, crossing, context);
+        ReleaseTupleDesc(columns);
+        return;
+    }
+    if (get_typtype(type) == TYPTYPE_PSEUDO && (type != RECORDOID || result))
         ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED), errmsg("a function in LANGUAGE sfi cannot have type %s", format_type_be(type))));
     get_typlenbyvalalign(type, &crossing->size, &crossing->by_value, &crossing->align);
     crossing->element = get_element_type(type);
@@ -99,31 +127,23 @@ void pgsfi_describe(Oid type, bool result, Crossing *crossing, MemoryContext con
     else if (type == BYTEAOID) crossing->kind = KIND_BYTES;
     else if (type == TEXTOID || type == VARCHAROID || type == BPCHAROID) crossing->kind = KIND_TEXT;
     else if (type == POLYGONOID) crossing->kind = KIND_POLYGON;
-    else if (type == PATHOID && !result) crossing->kind = KIND_PATH;
-    else if (OidIsValid(crossing->element) &&
+    else if (type == PATHOID) crossing->kind = KIND_PATH;
+    else if (OidIsValid(crossing->element) && crossing->modifier < 0 &&
              (is_word(crossing->element) || is_fixed(crossing->element) || crossing->element == FLOAT4OID || crossing->element == FLOAT8OID)) {
         crossing->kind = KIND_ARRAY;
         get_typlenbyvalalign(crossing->element, &crossing->size, &crossing->by_value, &crossing->align);
     } else {
         get_type_io_data(type, IOFunc_input, &crossing->size, &crossing->by_value, &crossing->align, &delimiter,
                          &parameter, &input);
-        crossing->parameter = parameter;
-        category = get_typtype(type);
         if (crossing->by_value && is_state(input)) {
             crossing->kind = KIND_WORD;
             return;
         }
-        if (category == TYPTYPE_BASE && type >= FirstNormalObjectId && in_language(input)) {
+        if (get_typtype(type) == TYPTYPE_BASE && type >= FirstNormalObjectId && in_language(input)) {
             crossing->kind = crossing->by_value ? KIND_WORD : crossing->size > 0 ? KIND_FIXED : KIND_BYTES;
             return;
         }
-        crossing->kind = KIND_PRINTED;
-        if (result) {
-            fmgr_info_cxt(input, &crossing->print, context);
-        } else {
-            getTypeOutputInfo(type, &output, &varlena);
-            fmgr_info_cxt(output, &crossing->print, context);
-        }
+        pgsfi_describe_text(crossing, result);
     }
 }
 
@@ -175,9 +195,11 @@ Size pgsfi_prepare_argument(const Crossing *crossing, Datum *value)
     case KIND_ARRAY: {
         ArrayType *array = DatumGetArrayTypeP(*value);
 
-        if (ARR_HASNULL(array) && array_contains_nulls(array))
-            ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("an array for a function in LANGUAGE sfi must not have NULL elements")));
         *value = PointerGetDatum(array);
+        if (crossing->nulls) return ((Size) ArrayGetNItems(ARR_NDIM(array), ARR_DIMS(array))) * (crossing->size + 1) + 32;
+        if (ARR_HASNULL(array) && array_contains_nulls(array))
+            ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("an array for a STRICT function in LANGUAGE sfi must not have NULL elements"),
+                            errhint("Functions that are not STRICT get them, with sfi_array_nulls.")));
         return ARR_SIZE(array) + 32;
     }
     case KIND_PRINTED:
@@ -185,6 +207,8 @@ Size pgsfi_prepare_argument(const Crossing *crossing, Datum *value)
         return strlen(DatumGetCString(*value)) + 33;
     case KIND_CSTRING:
         return strlen(DatumGetCString(*value)) + 33;
+    case KIND_ROW:
+        return pgsfi_prepare_row(crossing, value);
     default:
         return 0;
     }
@@ -196,6 +220,27 @@ static void put_bytes(const void *bytes, Size length, Size count, char **room, s
     words[0] = sfi_u((uintptr_t) *room);
     words[1] = sfi_u(count);
     *room += TYPEALIGN(16, length + 1);
+}
+
+/* Writes all elements, NULL ones as zeros, and a byte for each that says whether it is NULL. */
+static void put_elements(const Crossing *crossing, ArrayType *array, int count, char **room, sfi_value *words)
+{
+    const char *from = ARR_DATA_PTR(array);
+    const bits8 *known = ARR_NULLBITMAP(array);
+    char *to = *room, *nulls = to + (Size) count * crossing->size;
+
+    for (int i = 0; i < count; i++, to += crossing->size) {
+        nulls[i] = known && !(known[i / 8] & (1 << i % 8));
+        if (nulls[i]) {
+            memset(to, 0, crossing->size);
+        } else {
+            memcpy(to, from, crossing->size);
+            from += crossing->size;
+        }
+    }
+    words[0] = sfi_u((uintptr_t) *room);
+    words[1] = sfi_u(count);
+    *room += TYPEALIGN(16, (Size) count * (crossing->size + 1) + 1);
 }
 
 /* Writes a value that pgsfi_prepare_argument returned. Returns the number of its words. */
@@ -240,7 +285,8 @@ int pgsfi_put(const Crossing *crossing, Datum value, char **room, sfi_value *wor
         ArrayType *array = (ArrayType *) DatumGetPointer(value);
         int count = ArrayGetNItems(ARR_NDIM(array), ARR_DIMS(array));
 
-        put_bytes(ARR_DATA_PTR(array), (Size) count * crossing->size, count, room, words);
+        if (crossing->nulls) put_elements(crossing, array, count, room, words);
+        else put_bytes(ARR_DATA_PTR(array), (Size) count * crossing->size, count, room, words);
         return 2;
     }
     case KIND_CSTRING: case KIND_PRINTED: {
@@ -249,6 +295,9 @@ int pgsfi_put(const Crossing *crossing, Datum value, char **room, sfi_value *wor
         put_bytes(DatumGetCString(value), length + 1, length, room, words);
         return 2;
     }
+    case KIND_ROW:
+        pgsfi_put_row(crossing, value, room, words);
+        return 2;
     case KIND_VOID:
         break;
     }
@@ -302,6 +351,21 @@ static Datum take_polygon(const void *points, uint64 count)
     return PointerGetDatum(polygon);
 }
 
+static Datum take_path(const void *points, uint64 count, bool closed)
+{
+    Size size = offsetof(PATH, p) + count * sizeof(Point);
+    PATH *path;
+
+    if (count == 0)
+        ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("a function in LANGUAGE sfi returned a path without points")));
+    path = palloc0(size);
+    SET_VARSIZE(path, size);
+    path->npts = count;
+    path->closed = closed;
+    memcpy(path->p, points, count * sizeof(Point));
+    return PointerGetDatum(path);
+}
+
 static Datum take_array(const Crossing *crossing, const void *elements, uint64 count)
 {
     Size head = ARR_OVERHEAD_NONULLS(1), size = head + count * crossing->size;
@@ -328,52 +392,76 @@ static Datum take_array(const Crossing *crossing, const void *elements, uint64 c
     return PointerGetDatum(array);
 }
 
-/* Makes the SQL value of a result that is not NULL. */
-Datum pgsfi_take(const Crossing *crossing, Instance *instance, sfi_prepared *prepared, sfi_value result, uint64 length)
+static const void *view(const Found *found, Size size)
 {
-    const void *bytes;
+    return size ? pgsfi_view(found->instance, found->prepared, found->word.u, size) : "";
+}
+
+/* Makes the value without a look at a domain over its type. */
+static Datum take(Crossing *crossing, const Found *found)
+{
     Size size;
 
     switch (crossing->kind) {
     case KIND_VOID:
         return (Datum) 0;
     case KIND_WORD:
-        return take_word(crossing, result.u);
+        return take_word(crossing, found->word.u);
     case KIND_FLOAT4:
-        return Float4GetDatum(sfi_as_f32(result));
+        return Float4GetDatum(sfi_as_f32(found->word));
     case KIND_FLOAT8:
-        return Float8GetDatum(result.f);
+        return Float8GetDatum(found->word.f);
     case KIND_FIXED: {
         void *copy = palloc(crossing->size);
 
-        memcpy(copy, pgsfi_view(instance, prepared, result.u, crossing->size), crossing->size);
+        memcpy(copy, view(found, crossing->size), crossing->size);
         return PointerGetDatum(copy);
     }
     case KIND_BYTES: case KIND_TEXT: case KIND_CSTRING: case KIND_PRINTED: {
         char *copy;
         Size head;
 
-        size = bytes_of(length, 1, VARHDRSZ + 1);
-        bytes = size ? pgsfi_view(instance, prepared, result.u, size) : "";
+        size = bytes_of(found->length, 1, VARHDRSZ + 1);
         head = crossing->kind == KIND_BYTES || crossing->kind == KIND_TEXT ? VARHDRSZ : 0;
         copy = palloc(head + size + 1);
-        memcpy(copy + head, bytes, size);
+        memcpy(copy + head, view(found, size), size);
         copy[head + size] = 0;
         if (head) SET_VARSIZE(copy, head + size);
         /* Checked in the copy. The domain's own bytes are the domain's. */
         if (crossing->kind != KIND_BYTES) pg_verifymbstr(copy + head, size, false);
         if (crossing->kind == KIND_PRINTED)
-            return InputFunctionCall((FmgrInfo *) &crossing->print, copy, crossing->parameter, -1);
+            return InputFunctionCall(&crossing->print, copy, crossing->parameter, crossing->modifier);
         return PointerGetDatum(copy);
     }
     case KIND_POLYGON:
-        size = bytes_of(length, sizeof(Point), offsetof(POLYGON, p));
-        return take_polygon(size ? pgsfi_view(instance, prepared, result.u, size) : NULL, length);
-    case KIND_ARRAY:
-        size = bytes_of(length, crossing->size, ARR_OVERHEAD_NONULLS(1));
-        return take_array(crossing, size ? pgsfi_view(instance, prepared, result.u, size) : NULL, length);
+        size = bytes_of(found->length, sizeof(Point), offsetof(POLYGON, p));
+        return take_polygon(view(found, size), found->length);
     case KIND_PATH:
-        break;
+        size = bytes_of(found->length, sizeof(Point), offsetof(PATH, p));
+        return take_path(view(found, size), found->length, found->closed);
+    case KIND_ARRAY:
+        size = bytes_of(found->length, crossing->size, ARR_OVERHEAD_NONULLS(1));
+        return take_array(crossing, view(found, size), found->length);
+    case KIND_ROW:
+        return pgsfi_take_row(crossing, found);
     }
     elog(ERROR, "a result that cannot cross");
+}
+
+Datum pgsfi_take(Crossing *crossing, const Found *found)
+{
+    Datum value = take(crossing, found);
+    Oid shorten;
+
+    /* Text had its length or precision from the start. */
+    if (unlikely(crossing->modifier >= 0) && crossing->kind != KIND_PRINTED &&
+        find_typmod_coercion_function(crossing->type, &shorten) == COERCION_PATH_FUNC)
+        value = OidFunctionCall3(shorten, value, Int32GetDatum(crossing->modifier), BoolGetDatum(false));
+    if (unlikely(OidIsValid(crossing->domain))) domain_check(value, false, crossing->domain, &crossing->checks, crossing->context);
+    return value;
+}
+
+void pgsfi_check_null(Crossing *crossing)
+{
+    if (OidIsValid(crossing->domain)) domain_check((Datum) 0, true, crossing->domain, &crossing->checks, crossing->context);
 }

@@ -1,6 +1,7 @@
 /* Libraries in domains: one world for each library and role of this backend. */
 #include "pgsfi.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -12,6 +13,8 @@
 
 /* The name of the domain in its world. */
 #define DOMAIN_NAME "library"
+/* A number that no other file of a backend has as a rule. */
+#define SAME_FILE 200
 
 static Instance *instances;
 static sfi_config *config;
@@ -24,7 +27,7 @@ Instance *pgsfi_instances(void)
 /* Puts an object into a file of memory. */
 static int memory_file(const char *bytes, Size length)
 {
-    int file = memfd_create("sfi-library", MFD_CLOEXEC);
+    int file = memfd_create("sfi-library", MFD_CLOEXEC), same;
     Size done = 0;
 
     if (file < 0) ereport(ERROR, (errmsg("could not create a file of memory: %m")));
@@ -36,6 +39,12 @@ static int memory_file(const char *bytes, Size length)
             ereport(ERROR, (errmsg("could not write a file of memory: %m")));
         }
         done += n;
+    }
+    /* The number is a part of the image's name, so all backends should have the same. */
+    same = fcntl(file, F_DUPFD_CLOEXEC, SAME_FILE);
+    if (same >= 0) {
+        close(file);
+        file = same;
     }
     return file;
 }
@@ -49,6 +58,20 @@ static void raise_load(const char *library, sfi_error *error)
     sfi_error_free(error);
     ereport(ERROR, (errcode(ERRCODE_INVALID_OBJECT_DEFINITION), errmsg("library \"%s\" cannot be loaded", library),
                     errdetail("%s", message)));
+}
+
+/* Says whether a library promises to read its arguments only, with SFI_READS_IN_PLACE. */
+static bool reads_in_place(sfi_world *world)
+{
+    sfi_prepared *promise;
+    sfi_error *error;
+
+    if (sfi_prepare(world, DOMAIN_NAME, "sfi_reads_in_place", "() -> int", &promise, &error) == SFI_OK) {
+        sfi_prepared_free(promise);
+        return true;
+    }
+    sfi_error_free(error);
+    return false;
 }
 
 Instance *pgsfi_instance(const char *name)
@@ -111,6 +134,7 @@ Instance *pgsfi_instance(const char *name)
     found->owner = library.owner;
     found->world = world;
     found->record = pgsfi_owner_record(library.owner);
+    found->in_place = strcmp(library.mode, "write") == 0 && reads_in_place(world);
     found->next = instances;
     instances = found;
     MemoryContextSwitchTo(old);

@@ -35,7 +35,7 @@ cp -rsT "$share" "$top$share"
 cp "$sfi" "$top/sfi"
 build="$top/build"
 mkdir -p "$build"
-cp -r "$here"/{Makefile,sfi.control,sfi--1.0.sql,sfi--1.0--1.1.sql,sfi--1.1--1.2.sql,src,include} "$build/"
+cp -r "$here"/{Makefile,sfi.control,sfi--1.0.sql,sfi--1.0--1.1.sql,sfi--1.1--1.2.sql,sfi--1.2--1.3.sql,src,include} "$build/"
 make -s -C "$build" ROOT="$here/../.." SFI="$top/sfi" LIBSFI="$libsfi" PG_CONFIG="$pg_config" with_llvm=no \
     COPT="-Werror=implicit-function-declaration" DESTDIR="$top" install >"$top/make.log" 2>&1 || { cat "$top/make.log"; exit 1; }
 for source in "$here"/test/objects/*.c; do

@@ -100,12 +100,87 @@ long countdown(int from, struct sfi_call *call)
     return from - (long)call->row;
 }
 
-const char *rows(int count, struct sfi_call *call)
+const struct sfi_column *rows(int count, struct sfi_call *call)
 {
-    char *to = sfi_result(64);
+    static struct sfi_column row[2];
+    static char label[32];
 
     call->done = call->row >= (uint64_t)count;
-    call->length = (uint64_t)snprintf(to, 64, "(%d,row %d)", (int)call->row, (int)call->row);
+    row[0].number = (int64_t)call->row;
+    row[1].at = label;
+    row[1].length = (uint64_t)snprintf(label, sizeof label, "row %d", (int)call->row);
+    row[1].is_null = call->row == 2;
+    call->length = 2;
+    return row;
+}
+
+/* The row itself, its columns in the order that they came. */
+const struct sfi_column *same_row(const struct sfi_column *row, size_t count, struct sfi_call *call)
+{
+    struct sfi_column *to = sfi_result(count * sizeof *to);
+
+    memcpy(to, row, count * sizeof *to);
+    call->length = count;
+    return to;
+}
+
+long pair_digits(const struct sfi_column *row, size_t count)
+{
+    return count == 2 && !row[0].is_null && !row[1].is_null ? row[0].number + digits(row[1].at, row[1].length) : -1;
+}
+
+/* One of each: of the row's columns of this number. */
+const struct sfi_column *forms(int count, struct sfi_call *call)
+{
+    static const struct sfi_point points[] = {{0, 0}, {1, 0}, {1, 1}};
+    static const int numbers[] = {1, 2, 3};
+    static const struct sfi_column row[] = {
+        {.number = -7}, {.number = 1}, {.single = 1.5f}, {.real = 2.5}, {.at = "a text", .length = 6}, {.at = "1.25", .length = 4},
+        {.at = points, .length = 3, .closed = 1}, {.at = points}, {.at = numbers, .length = 3}, {.at = "(1,x)", .length = 5}, {.is_null = 1}};
+
+    call->length = (uint64_t)count;
+    return row;
+}
+
+/* A path through the same points the other way, open if it was closed. */
+const struct sfi_point *turned(const struct sfi_point *p, size_t n, int closed, struct sfi_call *call)
+{
+    struct sfi_point *to = sfi_result(n * sizeof *to);
+
+    for (size_t i = 0; i < n; i++) to[i] = p[n - 1 - i];
+    call->length = n;
+    call->closed = !closed;
+    return to;
+}
+
+/* Not STRICT: the sum without the NULL elements; NULL if there is nothing else. */
+long known(const int *x, size_t n, struct sfi_call *call)
+{
+    const unsigned char *nulls = sfi_array_nulls(x, n);
+    long sum = 0, found = 0;
+
+    for (size_t i = 0; i < n; i++)
+        if (!nulls[i]) sum += x[i], found++;
+        else if (x[i] != 0) __builtin_trap();
+    call->is_null = found == 0;
+    return sum;
+}
+long known_points(const struct sfi_point *x, size_t n)
+{
+    long sum = 0;
+
+    for (size_t i = 0; i < n; i++) sum = 2 * sum + (sfi_array_nulls(x, n)[i] == 0);
+    return sum;
+}
+
+/* A number that a domain type or a column may refuse. */
+int plain_number(int x, struct sfi_call *call) { call->is_null = x == 0; return x; }
+const char *letters(int n, struct sfi_call *call)
+{
+    char *to = sfi_result((size_t)n);
+
+    memset(to, 'x', (size_t)n);
+    call->length = (uint64_t)n;
     return to;
 }
 

@@ -28,6 +28,23 @@ const char *no_number(struct sfi_call *call) { call->length = 5; return "12x45";
 int no_date(int x) { return x ? 2000000000 : -2000000000; }
 int no_bool(int x) { return 0x1200 + x; }
 const void *no_points(struct sfi_call *call) { call->length = 0; return 0; }
+const void *open_path(struct sfi_call *call) { call->length = 1ul << 60; return "x"; }
+const void *no_path(struct sfi_call *call) { call->length = 0; return 0; }
+/* Rows that lie, in one way or another. */
+const void *bad_row(int how, struct sfi_call *call)
+{
+    static struct sfi_column row[2];
+
+    row[0] = (struct sfi_column){.number = 1};
+    row[1] = (struct sfi_column){.at = "x", .length = 1};
+    call->length = how == 0 ? 1 : how == 1 ? 1ul << 60 : 2;
+    if (how == 2) row[1].at = (const char *)0x123456789abcUL;
+    if (how == 3) row[1].length = 1ul << 40;
+    if (how == 4) row[1].length = (uint64_t)-1;
+    if (how == 5) row[1].at = "\xff";
+    if (how == 6) return (const void *)0x7ffffffffff8UL;
+    return row;
+}
 const struct sfi_point *no_point(int x) { return (const struct sfi_point *)(long)x; }
 void *forged_state(void *state, double x) { (void)x; return (char *)state + 1; }
 int endless_set(int x, struct sfi_call *call) { call->done = 0; return x; }

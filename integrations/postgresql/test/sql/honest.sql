@@ -37,8 +37,56 @@ SELECT sum(countdown) FROM countdown(10000);
 CREATE TYPE pair AS (number int, label text);
 CREATE FUNCTION pairs(int) RETURNS SETOF pair LANGUAGE sfi STRICT AS 'honest.o:rows';
 SELECT * FROM pairs(2);
-CREATE FUNCTION label_digits(pair) RETURNS bigint LANGUAGE sfi STRICT AS 'honest.o:digits';
-SELECT label_digits(ROW(12, 'x 3')::pair);
+SELECT pairs(3);
+CREATE FUNCTION pair_digits(pair) RETURNS bigint LANGUAGE sfi STRICT AS 'honest.o';
+SELECT pair_digits(ROW(12, 'x 3')::pair), pair_digits(ROW(12, NULL)::pair);
+CREATE FUNCTION same_row(pair) RETURNS pair LANGUAGE sfi STRICT AS 'honest.o';
+SELECT same_row(ROW(12, 'x 3')), same_row(ROW(NULL, NULL)), (same_row(ROW(-5, repeat('long', 3)))).*;
+SELECT length((same_row(ROW(1, repeat('xyz', 500000)))).label);
+CREATE FUNCTION pairs_of(count int) RETURNS TABLE (id bigint, label varchar(5)) LANGUAGE sfi STRICT AS 'honest.o:rows';
+SELECT * FROM pairs_of(2) WHERE id > 0;
+SELECT sum(id) FROM generate_series(1, 100) x, LATERAL pairs_of(x);
+CREATE FUNCTION forms(int, OUT a int, OUT b bool, OUT c float4, OUT d float8, OUT e text, OUT f numeric, OUT g path, OUT h point,
+                      OUT i int[], OUT j pair, OUT k text) LANGUAGE sfi STRICT AS 'honest.o';
+SELECT * FROM forms(11);
+SELECT forms(11);
+SELECT forms(10);
+-- Dropped columns do not cross, and added ones do.
+CREATE TABLE wide (gone text, number int, label text);
+INSERT INTO wide VALUES ('gone', 1, 'one'), (NULL, 2, NULL);
+ALTER TABLE wide DROP gone;
+CREATE FUNCTION same_row(wide) RETURNS wide LANGUAGE sfi STRICT AS 'honest.o';
+CREATE FUNCTION wides(int) RETURNS SETOF wide LANGUAGE sfi STRICT AS 'honest.o:rows';
+SELECT same_row(wide), (same_row(wide)).label FROM wide;
+SELECT * FROM wides(2);
+ALTER TABLE wide ADD more int[] DEFAULT '{1,2}';
+SELECT same_row(wide) FROM wide;
+-- The length of a column, domains over types.
+CREATE TYPE narrow AS (number numeric(4, 1), label varchar(3), moment timestamp(0)[]);
+CREATE FUNCTION same_row(narrow) RETURNS narrow LANGUAGE sfi STRICT AS 'honest.o';
+SELECT same_row(ROW(12.34, 'abc', ARRAY[timestamp '2020-01-01 00:00:00.7'])::narrow);
+CREATE TYPE label3 AS (number int, label varchar(3));
+CREATE FUNCTION long_label(int) RETURNS SETOF label3 LANGUAGE sfi STRICT AS 'honest.o:rows';
+SELECT * FROM long_label(1);
+CREATE DOMAIN positive AS int NOT NULL CHECK (VALUE > 0);
+CREATE DOMAIN short AS varchar(3) CHECK (VALUE <> 'xx');
+CREATE FUNCTION positive(int) RETURNS positive LANGUAGE sfi AS 'honest.o:plain_number';
+CREATE FUNCTION short(int) RETURNS short LANGUAGE sfi STRICT AS 'honest.o:letters';
+CREATE FUNCTION strict_pair(int) RETURNS TABLE (id positive, label text) LANGUAGE sfi STRICT AS 'honest.o:rows';
+SELECT positive(3), short(3), short(1);
+SELECT positive(-3);
+SELECT positive(0);
+SELECT short(2);
+SELECT short(4);
+SELECT * FROM strict_pair(2);
+-- Paths, and arrays with NULL elements.
+CREATE FUNCTION turned(path) RETURNS path LANGUAGE sfi STRICT AS 'honest.o';
+SELECT turned('((1,1),(2,2),(3,3))'), turned('[(1,1),(2,2)]');
+CREATE FUNCTION known(int[]) RETURNS bigint LANGUAGE sfi AS 'honest.o';
+CREATE FUNCTION known_points(point[]) RETURNS bigint LANGUAGE sfi AS 'honest.o';
+SELECT known('{1,NULL,3}'), known('{}'), known('{NULL,NULL}'), known('{4,5}'), known('{{1,2},{NULL,4}}');
+SELECT known(array_agg(CASE WHEN x % 3 = 0 THEN NULL ELSE x END)) FROM generate_series(1, 1000) x;
+SELECT known_points(ARRAY[point '(1,1)', NULL, point '(2,2)', NULL]);
 CREATE FUNCTION histogram_step(sfi.state, float8) RETURNS sfi.state LANGUAGE sfi AS 'honest.o';
 CREATE FUNCTION histogram_end(sfi.state) RETURNS bigint[] LANGUAGE sfi STRICT AS 'honest.o';
 CREATE AGGREGATE histogram(float8) (SFUNC = histogram_step, STYPE = sfi.state, FINALFUNC = histogram_end, FINALFUNC_MODIFY = READ_WRITE);
@@ -53,6 +101,17 @@ SELECT library, calls > 10000 AS busy, faults FROM sfi.stats();
 SET jit_above_cost = 0;
 SELECT sum(add(x, 1)), sum(size_of(square(x))) FROM generate_series(1, 1000) x WHERE add(x, -5) > 0;
 RESET jit_above_cost;
+-- Plans look as those of functions in C.
+CREATE FUNCTION c_add(int, int) RETURNS int LANGUAGE internal STRICT AS 'int4pl';
+CREATE FUNCTION plan(text) RETURNS SETOF text LANGUAGE plpgsql AS $$
+DECLARE line text;
+BEGIN
+    FOR line IN EXECUTE 'EXPLAIN (VERBOSE, COSTS OFF) SELECT ' || $1 || '(x, 1) FROM generate_series(1, 9) x WHERE ' || $1 || '(x, 2) > 5 ORDER BY 1' LOOP
+        RETURN NEXT replace(line, $1, 'f');
+    END LOOP;
+END $$;
+SELECT * FROM plan('add');
+SELECT count(*) AS differences FROM (SELECT * FROM plan('add') EXCEPT SELECT * FROM plan('c_add')) d;
 -- In parallel workers.
 CREATE FUNCTION add_safe(int, int) RETURNS int LANGUAGE sfi STRICT PARALLEL SAFE AS 'honest.o:add';
 CREATE TABLE numbers AS SELECT x FROM generate_series(1, 100000) x;
@@ -71,4 +130,5 @@ CREATE FUNCTION no_such(int) RETURNS int LANGUAGE sfi AS 'honest.o';
 CREATE FUNCTION add2(int) RETURNS int LANGUAGE sfi AS 'nothing.o:add';
 CREATE FUNCTION add2(anyelement) RETURNS int LANGUAGE sfi AS 'honest.o:add';
 CREATE FUNCTION many(text, text, text, text, text, text, text) RETURNS int LANGUAGE sfi AS 'honest.o:add';
+CREATE FUNCTION any_record() RETURNS SETOF record LANGUAGE sfi AS 'honest.o:rows';
 CREATE FUNCTION on_row() RETURNS trigger LANGUAGE sfi AS 'honest.o:add';

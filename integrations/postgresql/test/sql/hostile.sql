@@ -17,6 +17,10 @@ CREATE FUNCTION no_number() RETURNS numeric LANGUAGE sfi STRICT AS 'hostile.o';
 CREATE FUNCTION no_date(int) RETURNS date LANGUAGE sfi STRICT AS 'hostile.o';
 CREATE FUNCTION no_bool(int) RETURNS bool LANGUAGE sfi STRICT AS 'hostile.o';
 CREATE FUNCTION no_points() RETURNS polygon LANGUAGE sfi STRICT AS 'hostile.o';
+CREATE FUNCTION open_path() RETURNS path LANGUAGE sfi STRICT AS 'hostile.o';
+CREATE FUNCTION no_path() RETURNS path LANGUAGE sfi STRICT AS 'hostile.o';
+CREATE FUNCTION bad_row(int) RETURNS pair LANGUAGE sfi STRICT AS 'hostile.o';
+CREATE FUNCTION bad_rows(int) RETURNS SETOF pair LANGUAGE sfi STRICT AS 'hostile.o:bad_row';
 CREATE FUNCTION no_point(int) RETURNS point LANGUAGE sfi STRICT AS 'hostile.o';
 CREATE FUNCTION endless_set(int) RETURNS SETOF int LANGUAGE sfi STRICT AS 'hostile.o';
 CREATE FUNCTION noisy(int) RETURNS int LANGUAGE sfi STRICT AS 'hostile.o';
@@ -43,6 +47,17 @@ SELECT no_date(1);
 SELECT no_bool(0), no_bool(1), no_bool(2);
 SELECT no_points();
 SELECT no_point(0);
+SELECT open_path();
+SELECT no_path();
+SELECT bad_row(0);
+SELECT bad_row(1);
+SELECT bad_row(2);
+SELECT bad_row(3);
+SELECT bad_row(4);
+SELECT bad_row(5);
+SELECT bad_row(6);
+SELECT bad_row(7);
+SELECT count(*) FROM bad_rows(2);
 SELECT noisy(3);
 -- Function, file and line.
 \set VERBOSITY default
@@ -56,6 +71,30 @@ EXCEPTION WHEN external_routine_exception THEN
     RAISE NOTICE '%', regexp_replace(substring(place from '^[^\n]*'), 'at .*/', 'at ');
 END $$;
 \set VERBOSITY terse
+-- A library that reads its arguments where the server has them, in mode write.
+CREATE FUNCTION reads(text) RETURNS bigint LANGUAGE sfi STRICT AS 'reads.o';
+CREATE FUNCTION reads(polygon) RETURNS float8 LANGUAGE sfi STRICT AS 'reads.o:area';
+CREATE FUNCTION reads(point, box) RETURNS float8 LANGUAGE sfi STRICT AS 'reads.o:corner';
+CREATE FUNCTION writes(text) RETURNS bigint LANGUAGE sfi STRICT AS 'reads.o';
+CREATE FUNCTION address(text) RETURNS bigint LANGUAGE sfi STRICT AS 'reads.o';
+CREATE FUNCTION returns(point) RETURNS point LANGUAGE sfi STRICT AS 'reads.o';
+CREATE FUNCTION logs(text) RETURNS int LANGUAGE sfi STRICT AS 'reads.o';
+CREATE TEMP TABLE texts AS SELECT 'text ' || x AS t, polygon(box(point(x, 0), point(0, x))) AS p FROM generate_series(1, 100) x;
+INSERT INTO texts VALUES (repeat('long', 100000), NULL), (NULL, '((0,0),(0,2),(3,2),(3,0))');
+SELECT sum(reads(t)), sum(reads(p)) FROM texts;
+SELECT reads('(1,2)', '(3,4),(5,6)'), reads('((0,0),(0,2),(3,2),(3,0))'::polygon), reads('text'::text);
+SELECT count(DISTINCT address(t)) > 1 AS in_place FROM texts;
+-- A broken promise harms the library alone.
+DO $$ BEGIN PERFORM writes(t) FROM texts; EXCEPTION WHEN external_routine_exception THEN NULL; END $$;
+SELECT count(*) FROM texts WHERE t ~ '^text \d+$';
+SELECT returns('(1,2)');
+SELECT logs('a line');
+SET sfi.mode = full;
+SELECT length(sfi.install_file('reads.o'));
+SELECT sum(reads(t)), sum(reads(p)) FROM texts;
+SELECT writes('text'), returns('(1,2)'), logs('a line');
+RESET sfi.mode;
+SELECT length(sfi.install_file('reads.o'));
 -- Time.
 SET statement_timeout = '200ms';
 SELECT endless(1);

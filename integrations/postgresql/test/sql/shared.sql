@@ -15,6 +15,39 @@ RESET ROLE;
 \! for i in 1 2 3; do "$SFI_PG_BIN/psql" -X -q -t -A -c "$ADD" | tail -1; done
 SELECT add(1, 1);
 SELECT library, role, calls, crossings, faults FROM sfi.all_stats() ORDER BY library;
+-- A library is verified once: other backends, and parallel workers, take its image.
+SELECT role, holders > 0 AS held, taken FROM sfi.images() ORDER BY taken, role;
+\! for i in 1 2 3; do "$SFI_PG_BIN/psql" -X -q -t -A -c "$ADD" | tail -1; done
+SELECT role, holders > 0 AS held, taken FROM sfi.images() ORDER BY taken, role;
+\! "$SFI_PG_BIN/psql" -X -q -t -A -c "$ADD" -c "SELECT 'text of memfd:image: ' || (pg_read_file('/proc/self/maps') ~ ' r-xs .*memfd:image')" | tail -1
+CREATE FUNCTION add_safe(int, int) RETURNS int LANGUAGE sfi STRICT PARALLEL SAFE AS 'honest.o:add';
+SET parallel_setup_cost = 0;
+SET parallel_tuple_cost = 0;
+SET min_parallel_table_scan_size = 0;
+SET parallel_leader_participation = off;
+SELECT max(taken) AS before FROM sfi.images() \gset
+SELECT sum(add_safe(x, 1)) FROM numbers;
+SELECT max(taken) > :before AS taken_by_workers FROM sfi.images();
+RESET parallel_leader_participation;
+RESET parallel_setup_cost;
+RESET parallel_tuple_cost;
+RESET min_parallel_table_scan_size;
+-- Each role has images of its own.
+SET ROLE sfi_careful;
+SELECT add(1, 1);
+SELECT * FROM sfi.images();
+RESET ROLE;
+SELECT role, holders > 0 AS held, taken > 0 AS taken FROM sfi.images() ORDER BY role, taken;
+-- A library that is replaced is another one.
+SELECT length(sfi.install_file('honest.o'));
+SELECT add(1, 1);
+SELECT count(*) FROM sfi.images() WHERE role = current_user::regrole;
+SET sfi.mode = full;
+SELECT length(sfi.install_file('honest.o'));
+SELECT add(1, 1);
+SELECT count(*) FROM sfi.images() WHERE role = current_user::regrole;
+RESET sfi.mode;
+SELECT length(sfi.install_file('honest.o'));
 -- A fault in one backend, a penalty in all, for all libraries of the owner.
 ALTER SYSTEM SET sfi.penalty = '1min';
 SELECT pg_reload_conf();

@@ -67,6 +67,30 @@ CREATE INDEX fewer_crashing ON fewer USING gist (s crashing_ops);
 SELECT count(*) FROM fewer WHERE s && '1..5'::span;
 RESET enable_seqscan;
 SELECT count(*) FROM fewer WHERE s && '1..5'::span;
+-- A fault in each other support function, while an index grows.
+CREATE FUNCTION crashing_union(internal, internal) RETURNS span LANGUAGE sfi STRICT AS 'span.o';
+CREATE FUNCTION crashing_penalty(internal, internal, internal) RETURNS internal LANGUAGE sfi STRICT AS 'span.o';
+CREATE FUNCTION crashing_same(span, span, internal) RETURNS internal LANGUAGE sfi STRICT AS 'span.o';
+CREATE FUNCTION grown(text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE place text;
+BEGIN
+    EXECUTE format('CREATE OPERATOR CLASS growing_ops FOR TYPE span USING gist AS OPERATOR 3 &&, '
+        'FUNCTION 1 span_consistent(internal, span, int2, oid, internal), FUNCTION 2 %s(internal, internal), '
+        'FUNCTION 5 %s(internal, internal, internal), FUNCTION 6 span_picksplit(internal, internal), FUNCTION 7 %s(span, span, internal)',
+        CASE $1 WHEN 'union' THEN 'crashing_union' ELSE 'span_union' END,
+        CASE $1 WHEN 'penalty' THEN 'crashing_penalty' ELSE 'span_penalty' END,
+        CASE $1 WHEN 'same' THEN 'crashing_same' ELSE 'span_same' END);
+    CREATE TABLE growing (s span);
+    CREATE INDEX growing_index ON growing USING gist (s growing_ops);
+    INSERT INTO growing SELECT s FROM spans LIMIT 3000;
+    RETURN 'no error';
+EXCEPTION WHEN external_routine_exception THEN
+    GET STACKED DIAGNOSTICS place = PG_EXCEPTION_CONTEXT;
+    RETURN substring(place from 'function [a-z_]+');
+END $$;
+SELECT grown('union'), grown('penalty'), grown('same');
+SELECT grown('nothing');
+SELECT count(*) FROM growing WHERE s && '1..5'::span;
 -- A caller that is no index.
 SELECT span_penalty(NULL, NULL, NULL);
 SELECT pid = pg_backend_pid() AS one_backend FROM (SELECT pg_backend_pid() AS pid) b;

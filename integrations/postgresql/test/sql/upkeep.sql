@@ -77,6 +77,28 @@ SELECT add(1, 2);
 RESET sfi.mode;
 SELECT length(sfi.install_file('honest.o'));
 SELECT add(1, 2);
+-- A backend that gets no more memory: calls and loads fail, and work again later.
+CREATE FUNCTION letters(int) RETURNS text LANGUAGE sfi STRICT AS 'honest.o';
+CREATE FUNCTION again(text) RETURNS text LANGUAGE plpgsql AS $$
+BEGIN
+    EXECUTE $1;
+    RETURN 'done';
+EXCEPTION WHEN out_of_memory OR invalid_object_definition THEN
+    RETURN CASE WHEN SQLSTATE = '53200' THEN 'out of memory' ELSE SQLERRM END;
+END $$;
+SELECT format('%L', encode(pg_read_binary_file(current_setting('sfi.directories') || '/honest.o'), 'hex')) AS honest \gset
+SELECT length(sfi.install('another.o', decode(:honest, 'hex')));
+CREATE FUNCTION another(int, int) RETURNS int LANGUAGE sfi STRICT AS 'another.o:add';
+\connect
+SELECT length(letters(1000)), pg_backend_pid() AS pid \gset
+\setenv SFI_PG_PID :pid
+\! prlimit --pid "$SFI_PG_PID" --as="$(($(cut -d' ' -f1 /proc/$SFI_PG_PID/statm) * 4096 + (4 << 20))):"
+SELECT again('SELECT letters(30000000)');
+SELECT again('SELECT reversed(repeat(''x'', 30000000))');
+SELECT again('SELECT another(1, 2)');
+SELECT again('SELECT add(1, 2)');
+\! prlimit --pid "$SFI_PG_PID" --as=unlimited:
+SELECT length(letters(30000000)), another(1, 2), add(1, 2), pg_backend_pid() = :pid AS lived;
 -- Hostile and honest functions side by side in four backends.
 \! echo 'SELECT add(40, 2), reversed(repeat($$ab$$, 100));' >"$PGHOST/work/honest.pgb"
 \! echo 'SELECT attack();' >"$PGHOST/work/hostile.pgb"
