@@ -96,6 +96,9 @@ int bad_consistent(const struct span *key, const struct span *query, int strateg
 int crashing_consistent(void) { __builtin_trap(); }
 void bad_picksplit(const struct span *keys, size_t count, unsigned char *right) { (void)keys; memset(right, 0, count); }
 void crashing_picksplit(const struct span *keys, size_t count, unsigned char *right) { (void)keys, (void)count; memset(right, 1, 1ul << 30); }
+const struct span *broken_in(void) { __builtin_trap(); }
+const char *broken_out(void) { __builtin_trap(); }
+int broken_equals(void) { __builtin_trap(); }
 int crashing_same(void) { __builtin_trap(); }
 double crashing_penalty(void) { __builtin_trap(); }
 void crashing_union(void) { __builtin_trap(); }

@@ -91,6 +91,25 @@ END $$;
 SELECT grown('union'), grown('penalty'), grown('same');
 SELECT grown('nothing');
 SELECT count(*) FROM growing WHERE s && '1..5'::span;
+-- A fault in the functions of a type, wherever the server calls them.
+CREATE TYPE broken;
+CREATE FUNCTION broken_in(cstring) RETURNS broken LANGUAGE sfi IMMUTABLE STRICT AS 'span.o';
+CREATE FUNCTION broken_out(broken) RETURNS cstring LANGUAGE sfi IMMUTABLE STRICT AS 'span.o';
+CREATE TYPE broken (INPUT = broken_in, OUTPUT = broken_out, INTERNALLENGTH = 16, ALIGNMENT = double);
+CREATE CAST (span AS broken) WITHOUT FUNCTION;
+CREATE FUNCTION broken_equals(broken, broken) RETURNS bool LANGUAGE sfi IMMUTABLE STRICT AS 'span.o';
+CREATE OPERATOR === (LEFTARG = broken, RIGHTARG = broken, FUNCTION = broken_equals);
+CREATE TABLE brokens (id int, b broken);
+INSERT INTO brokens SELECT 1, '1..2'::span::broken;
+SELECT '1'::broken IS NULL;
+SELECT b FROM brokens;
+SELECT count(*) FROM brokens x JOIN brokens y ON x.b === y.b;
+COPY brokens TO STDOUT;
+COPY brokens FROM PROGRAM 'printf "2\t3..4\n"';
+ALTER TABLE brokens ADD CHECK (b === b);
+DO $$ BEGIN PERFORM b::text FROM brokens; EXCEPTION WHEN external_routine_exception THEN RAISE NOTICE 'caught'; END $$;
+SELECT count(*), min(id) FROM brokens;
+DROP TABLE brokens;
 -- A caller that is no index.
 SELECT span_penalty(NULL, NULL, NULL);
 SELECT pid = pg_backend_pid() AS one_backend FROM (SELECT pg_backend_pid() AS pid) b;
