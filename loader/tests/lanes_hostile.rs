@@ -4,7 +4,7 @@ mod common;
 mod lane_domains;
 use common::{function, kind};
 use lane_domains::{Unary, alone, domain, lanes, two};
-use sfi_loader::{Builder, Busy, CallError, FaultKind, Import, LaneFn, Restart, Status, World};
+use sfi_loader::{Builder, Busy, CallError, DomainSpec, FaultKind, Import, LaneFn, Lanes, Restart, Status, World};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -186,8 +186,29 @@ impl Drop for Over<'_> {
     }
 }
 
-/// Eight threads, a ring of many domains that call each other, faults, endless loops, restarts, and
-/// signals of the host to all threads.
+/// Loads the domains again in turn until `over` is set, at least one. Returns the number of reloads.
+fn replace(lanes: &Lanes, specs: &[DomainSpec], over: &AtomicU64) -> u64 {
+    let mut count = 0;
+    for spec in specs.iter().cycle() {
+        lanes.reload(spec.clone(), Duration::from_secs(60)).unwrap();
+        count += 1;
+        if over.load(Ordering::Relaxed) != 0 {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    count
+}
+
+/// Windows of the process, and its open files.
+fn held(lanes: &Lanes) -> [u64; 2] {
+    let lane = lanes.enter().unwrap();
+    let files = std::fs::read_dir("/proc/self/fd").unwrap().count() as u64;
+    [lane.domain("d0").unwrap().placement().live, files]
+}
+
+/// Eight threads, a ring of many domains that call each other, faults, endless loops, restarts,
+/// reloads, and signals of the host to all threads. No window and no file is left over.
 #[test]
 fn stress() {
     let domains = asked("SFI_STRESS_DOMAINS", 24);
@@ -203,14 +224,17 @@ fn stress() {
         let spec = spec.busy(Busy::Wait(Duration::from_millis(20)));
         if i.is_multiple_of(3) { spec.threads_exposing(1 + i as usize % 5) } else { spec }
     };
-    let all = (0..domains).map(spec).fold(World::builder(), Builder::domain);
+    let specs: Vec<DomainSpec> = (0..domains).map(spec).collect();
+    let all = specs.iter().cloned().fold(World::builder(), Builder::domain);
     let lanes = all.time_limit(Duration::from_millis(40)).lanes(8).unwrap();
     let (calls, seed) = (asked("SFI_STRESS_CALLS", 3_000), asked("SFI_STRESS_SEED", 1));
     let counts = [const { AtomicU64::new(0) }; 6];
+    let before = held(&lanes);
     let (threads, over) = ([const { AtomicU64::new(0) }; 8], AtomicU64::new(0));
     std::thread::scope(|disturbance| {
         disturbance.spawn(|| disturb(&threads, &over));
-        let _end = Over(&over);
+        let reloads = disturbance.spawn(|| replace(&lanes, &specs, &over));
+        let end = Over(&over);
         std::thread::scope(|scope| {
             for thread in 0..8 {
                 let (lanes, counts, name, threads) = (&lanes, &counts, &name, &threads);
@@ -247,10 +271,13 @@ fn stress() {
                 });
             }
         });
+        drop(end);
+        println!("reloads: {}", reloads.join().unwrap());
     });
     println!("good, failed, faults, ended, occupied, deadlocks: {counts:?}, signals: {SIGNALS:?}");
     assert!(SIGNALS.load(Ordering::Relaxed) > 0, "no signal came in between");
     assert!(counts[0].load(Ordering::Relaxed) > calls, "most calls are good");
+    assert_eq!(held(&lanes), before, "windows and files");
     // All E-stacks came back: each domain can be entered by as many lanes as it has E-stacks.
     let mut all = [0; 8].map(|_| lanes.enter().unwrap());
     for i in 0..domains {
