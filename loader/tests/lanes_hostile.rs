@@ -186,7 +186,7 @@ impl Drop for Over<'_> {
     }
 }
 
-/// Loads the domains again in turn until `over` is set, at least one. Returns the number of reloads.
+/// Loads the domains again in turn until `over` is set, at least one. Returns the number of them.
 fn replace(lanes: &Lanes, specs: &[DomainSpec], over: &AtomicU64) -> u64 {
     let mut count = 0;
     for spec in specs.iter().cycle() {
