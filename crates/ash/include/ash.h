@@ -52,19 +52,34 @@ int ash_send(unsigned destination, const void *data, unsigned length);
 /* Wakes the application. */
 int ash_wake(unsigned value);
 
+/* Copies `length` bytes of the handler's memory to its segment. */
+int ash_store(const void *destination, const void *data, unsigned length);
+
 /* Passes `length` bytes of the message, from `offset` on, through the loop `pipe` of the manifest,
- * by its number from 0 on, to memory or state, but not to the segment. `registers` are those of the
- * loop's pipes, in order. Returns the number of bytes that were stored, or -1 if the message does
- * not have the bytes, or the manifest not the loop. Runs in the handler's domain: it costs no
- * crossing. */
+ * by its number from 0 on, to memory, state or segment. `registers` are those of the loop's pipes,
+ * in order. Returns the number of bytes that were stored, or -1 if the message does not have the
+ * bytes, the manifest not the loop, or the segment not the room. The loop runs in the handler's
+ * domain. It costs no crossing for memory and state. For the segment it stores to `ash_loop`, which
+ * one ash_store copies. */
 unsigned long dilp_run(unsigned long pipe, void *destination, const void *source, unsigned long length,
                        unsigned long *registers);
-static inline unsigned long ash_ilp(const struct ash_message *message, unsigned pipe, void *destination,
+/* Handlers with loops and a segment have them. */
+extern unsigned char ash_loop[] __attribute__((weak));
+extern const unsigned char ash_segment_or_null[] __asm__("ash_segment") __attribute__((weak));
+extern const unsigned char ash_segment_end_or_null[] __asm__("ash_segment_end") __attribute__((weak));
+static inline unsigned long ash_ilp(const struct ash_message *message, unsigned pipe, const void *destination,
                                     unsigned offset, unsigned length, unsigned long *registers)
 {
+    const unsigned char *to = (const unsigned char *)destination;
+    unsigned long stored;
     if (offset > message->length || length > message->length - offset)
         return -1ul;
-    return dilp_run(pipe, destination, message->bytes + offset, length, registers);
+    if (to < ash_segment_or_null || to >= ash_segment_end_or_null)
+        return dilp_run(pipe, (void *)to, message->bytes + offset, length, registers);
+    stored = dilp_run(pipe, ash_loop, message->bytes + offset, length, registers);
+    if (stored == -1ul || ash_store(to, ash_loop, (unsigned)stored))
+        return -1ul;
+    return stored;
 }
 
 /* Defines a handler of three parts. `examine` returns whether the handler takes the message,

@@ -5,7 +5,7 @@ use crate::filter::Filter;
 use crate::head::{Frame, Head};
 use crate::native::{NativeCall, NativeHandler};
 use crate::packet::Destination;
-use crate::trusted::{self, Areas, Span};
+use crate::trusted::{self, Areas, Segment, Span};
 use sfi_dilp::{Catalog, ComposeError, Options, Pipe};
 use sfi_loader::{
     Access, BuildError, CallError, DomainSpec, Fault, LookupError, Mode, RegionFile, Restart, TypedFn, View, World,
@@ -257,13 +257,12 @@ impl Handler {
         let seen = own.as_ref().unwrap_or(frames);
         let view = |file: &Option<RegionFile>| file.as_ref().map(RegionFile::view).transpose();
         let span = Arc::new(OnceLock::new());
-        let areas = Areas {
-            frames: frames.view().map_err(&failed)?,
-            segment: view(&keep.segment).map_err(&failed)?,
-            span: Arc::clone(&span),
-        };
+        let segment = || Ok(Segment { view: view(&keep.segment).map_err(&failed)?, span: Arc::clone(&span) });
+        let areas = Areas { frames: frames.view().map_err(&failed)?, segments: [segment()?, segment()?] };
         let build = |error| HandlerError::Build { handler: spec.name.clone(), error: Box::new(error) };
-        let world = describe(&spec, seen, &keep);
+        let passed = (!spec.pipes.is_empty() && keep.segment.is_some()).then(|| RegionFile::create(passed(longest)));
+        let passed = passed.transpose().map_err(&failed)?;
+        let world = describe(&spec, seen, &keep, passed.as_ref());
         let world = world.map_err(|error| HandlerError::Pipes { handler: spec.name.clone(), error })?;
         let world = trusted::offer(world, areas, spec.destinations.clone()).build().map_err(build)?;
         let domain = world.domain(DOMAIN).expect("the domain was described");
@@ -364,8 +363,20 @@ fn memory(handler: &str) -> impl Fn(io::Error) -> HandlerError + use<> {
     move |error| HandlerError::Memory { handler: handler.clone(), error }
 }
 
-/// Describes the world of a handler that sees messages in this memory.
-fn describe(spec: &HandlerSpec, seen: &RegionFile, keep: &Keep) -> Result<sfi_loader::Builder, ComposeError> {
+/// Returns the bytes that a loop stores at most for a message: gauges make it at most 64 times as
+/// long, and it may end with a part of a word of at most 64 bytes.
+fn passed(longest: usize) -> u64 {
+    64 * (longest as u64 + 64)
+}
+
+/// Describes the world of a handler that sees messages in this memory. `passed` is for bytes that
+/// loops pass to the segment.
+fn describe(
+    spec: &HandlerSpec,
+    seen: &RegionFile,
+    keep: &Keep,
+    passed: Option<&RegionFile>,
+) -> Result<sfi_loader::Builder, ComposeError> {
     let mut domain = DomainSpec::new(DOMAIN)
         .mode(spec.mode)
         .memory(spec.memory)
@@ -394,6 +405,10 @@ fn describe(spec: &HandlerSpec, seen: &RegionFile, keep: &Keep) -> Result<sfi_lo
     if let Some(segment) = &keep.segment {
         world = world.region_file("segment", segment);
         domain = domain.shared("ash_segment", "segment", Access::Read);
+    }
+    if let Some(passed) = passed {
+        world = world.region_file("loop", passed);
+        domain = domain.shared("ash_loop", "loop", Access::ReadWrite);
     }
     Ok(world.domain(trusted::grant(domain)))
 }

@@ -2,6 +2,7 @@
 
 use crate::call::{self, MOST_WAKES};
 use crate::packet::{self, Destination, NoFrame};
+use crate::undo::{MOST_UNDO, Undo};
 use sfi_loader::{Builder, DomainSpec, HostCall, HostError, Import, View};
 use std::sync::{Arc, OnceLock};
 
@@ -29,19 +30,39 @@ impl Span {
     }
 }
 
-/// Memory of a handler that trusted calls write to.
-pub(crate) struct Areas {
-    /// The memory that messages arrive in.
-    pub frames: View,
-    /// The handler's segment.
-    pub segment: Option<View>,
+/// A handler's segment, for one of the calls that write to it.
+pub(crate) struct Segment {
+    /// Its memory, if the handler has one.
+    pub view: Option<View>,
     /// Its place, known once the world is built.
     pub span: Arc<OnceLock<Span>>,
 }
 
+impl Segment {
+    /// Keeps the bytes of a range for the undo, and returns the place that may be written. `None`
+    /// if no part of the range lies in the segment.
+    fn open(&mut self, undo: &mut Undo, pointer: u64, length: usize) -> Result<Option<(&mut View, usize)>, HostError> {
+        let (Some(span), Some(view)) = (self.span.get(), &mut self.view) else { return Ok(None) };
+        let Some(place) = span.place(pointer, length)? else { return Ok(None) };
+        match undo.keep(view, place, length)? {
+            true => Ok(Some((view, place))),
+            false => Err(HostError::new("too many bytes for one message")),
+        }
+    }
+}
+
+/// Memory of a handler that trusted calls read and write.
+pub(crate) struct Areas {
+    /// The memory that messages arrive in.
+    pub frames: View,
+    /// The handler's segment, for `ash_copy` and for `ash_store`.
+    pub segments: [Segment; 2],
+}
+
 /// The symbols and signatures of the trusted calls.
-const CALLS: [(&str, &str); 4] = [
+const CALLS: [(&str, &str); 5] = [
     ("ash_copy", "(ptr, int, int) -> int"),
+    ("ash_store", "(ptr, ptr, int) -> int"),
     ("ash_send", "(int, ptr, int) -> int"),
     ("ash_reply", "(ptr, int) -> int"),
     ("ash_wake", "(int) -> int"),
@@ -53,9 +74,11 @@ pub(crate) fn grant(spec: DomainSpec) -> DomainSpec {
 }
 
 /// Offers the trusted calls.
-pub(crate) fn offer(builder: Builder, mut areas: Areas, destinations: Vec<Destination>) -> Builder {
+pub(crate) fn offer(builder: Builder, areas: Areas, destinations: Vec<Destination>) -> Builder {
+    let Areas { frames, segments: [mut one, mut other] } = areas;
     builder
-        .host_fn("ash_copy", move |cx| copy(cx, &mut areas))
+        .host_fn("ash_copy", move |cx| copy(cx, &frames, &mut one))
+        .host_fn("ash_store", move |cx| store(cx, &mut other))
         .host_fn("ash_send", move |cx| {
             let to = usize::try_from(cx.arg(0)).ok().and_then(|index| destinations.get(index));
             let to = to.ok_or_else(|| HostError::new("no such destination"))?;
@@ -70,7 +93,7 @@ fn outside() -> HostError {
 }
 
 /// Copies a part of the message into the handler's memory or its segment.
-fn copy(cx: &mut HostCall<'_>, areas: &mut Areas) -> Result<u64, HostError> {
+fn copy(cx: &mut HostCall<'_>, frames: &View, segment: &mut Segment) -> Result<u64, HostError> {
     let (pointer, offset, length) = (cx.arg(0), cx.arg(1), cx.arg(2));
     call::with(|call| {
         let (frame, head) = call.message().ok_or_else(outside)?;
@@ -80,16 +103,30 @@ fn copy(cx: &mut HostCall<'_>, areas: &mut Areas) -> Result<u64, HostError> {
         if length == 0 {
             return Ok(0);
         }
-        let place = areas.span.get().map_or(Ok(None), |span| span.place(pointer, length))?;
-        match (place, &mut areas.segment) {
-            (Some(place), Some(segment)) => {
-                if !call.undo.keep(segment, place, length)? {
-                    return Err(HostError::new("too many bytes for one message"));
-                }
-                segment.copy_from(place, &areas.frames, at, length)?;
-            }
-            _ => cx.memory().write_from(pointer, &areas.frames, at, length)?,
+        match segment.open(&mut call.undo, pointer, length)? {
+            Some((view, place)) => view.copy_from(place, frames, at, length)?,
+            None => cx.memory().write_from(pointer, frames, at, length)?,
         }
+        Ok(0)
+    })
+}
+
+/// Copies a part of the handler's memory into its segment.
+fn store(cx: &mut HostCall<'_>, segment: &mut Segment) -> Result<u64, HostError> {
+    let (pointer, data, length) = (cx.arg(0), cx.arg(1), cx.arg(2));
+    call::with(|call| {
+        let call = &mut *call;
+        call.message().ok_or_else(outside)?;
+        let length = usize::try_from(length).ok().filter(|length| *length <= MOST_UNDO);
+        let length = length.ok_or_else(|| HostError::new("too many bytes for one message"))?;
+        if length == 0 {
+            return Ok(0);
+        }
+        call.scratch.resize(length, 0);
+        cx.memory().read_into(data, &mut call.scratch)?;
+        let place = segment.open(&mut call.undo, pointer, length)?;
+        let (view, place) = place.ok_or_else(|| HostError::new("the range lies outside of the segment"))?;
+        view.write(place, &call.scratch)?;
         Ok(0)
     })
 }

@@ -8,7 +8,9 @@ mod common;
 use common::{App, Bench, MODES, datagram, example, gcc, rewrite, spec};
 use sfi_ash::handler::HandlerSpec;
 use sfi_ash::packet::Destination;
+use sfi_dilp::builtin;
 use sfi_loader::Mode;
+use std::path::Path;
 
 /// Puts the countdown before each instruction of compiled assembly.
 fn instrument(assembly: &str) -> String {
@@ -40,7 +42,12 @@ fn instrument(assembly: &str) -> String {
 }
 
 fn object(name: &str, mode: Mode) -> Vec<u8> {
-    let assembly = String::from_utf8(gcc(&example(name), "-S")).unwrap();
+    counted(&example(name), mode)
+}
+
+/// Compiles a source with the countdown.
+fn counted(source: &Path, mode: Mode) -> Vec<u8> {
+    let assembly = String::from_utf8(gcc(source, "-S")).unwrap();
     let directory = tempfile::tempdir().unwrap();
     let source = directory.path().join("counted.s");
     std::fs::write(&source, instrument(&assembly)).unwrap();
@@ -59,8 +66,14 @@ struct Trace {
 /// Runs a handler on `first`, and then on a message that is ended after each number of
 /// instructions, until it commits.
 fn sweep(name: &str, mode: Mode, first: &[&[u8]], message: &[u8]) -> u64 {
+    sweep_of(name, spec("handler", object(name, mode), mode), first, message)
+}
+
+/// As `sweep`, for a handler of the test's own.
+fn sweep_of(name: &str, spec: HandlerSpec, first: &[&[u8]], message: &[u8]) -> u64 {
     let to = Destination { mac: [2, 0, 0, 0, 0, 9], ip: "10.77.0.9".parse().unwrap(), port: 9000, from: 7777 };
-    let mut bench = Bench::with(HandlerSpec { destinations: vec![to], ..spec("handler", object(name, mode), mode) });
+    let mode = spec.mode;
+    let mut bench = Bench::with(HandlerSpec { destinations: vec![to], ..spec });
     let counted = |data: &[u8], count: u64| datagram(7777, &[data, &count.to_le_bytes()].concat());
     for data in first {
         bench.take(&counted(data, u64::MAX));
@@ -140,5 +153,36 @@ fn incrementing() {
     for mode in MODES {
         let count = sweep("increment.c", mode, &[], b"");
         assert!(count > 8, "{count} instructions");
+    }
+}
+
+/// Passes the payload to the segment twice, so that the second store overlaps the first one.
+const PASSES: &str = r#"
+#include "ash.h"
+static int examine(struct ash_message *m) { return m->length - m->payload >= 8; }
+static int commit(struct ash_message *m)
+{
+    unsigned long sum = 0, length = m->length - m->payload;
+    ++*(unsigned long *)ash_state;
+    for (unsigned at = 0; at < 16; at += 8)
+        if (ash_ilp(m, 0, ash_segment + at, m->payload, length, &sum) != length)
+            return -1;
+    *(unsigned long *)(ash_state + 8) += sum;
+    return ash_reply(&sum, sizeof sum);
+}
+static void abandon(struct ash_message *m) { (void)m; }
+ASH_HANDLER(examine, commit, abandon)
+"#;
+
+#[test]
+fn passing() {
+    let directory = tempfile::tempdir().unwrap();
+    let source = directory.path().join("passes.c");
+    std::fs::write(&source, PASSES).unwrap();
+    for mode in MODES {
+        let pipes = vec![builtin::chain("checksum | swap32").unwrap()];
+        let spec = HandlerSpec { pipes, ..spec("handler", counted(&source, mode), mode) };
+        let count = sweep_of("passes.c", spec, &[b"the first message"], b"another one!");
+        assert!(count > 40, "two loops and two stores: {count} instructions");
     }
 }

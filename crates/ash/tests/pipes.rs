@@ -2,9 +2,10 @@
 
 mod common;
 use common::{Bench, MODES, gcc_with, rewrite, spec};
+use sfi_ash::back::Backend;
 use sfi_ash::handler::{Handler, HandlerError, HandlerSpec};
 use sfi_ash::manifest::{Manifest, ManifestError};
-use sfi_dilp::{Options, Transfer, builtin, interpret};
+use sfi_dilp::{Options, Pipe, Transfer, builtin, interpret};
 use sfi_loader::Mode;
 use std::path::Path;
 
@@ -20,6 +21,47 @@ static int commit(struct ash_message *m)
     unsigned extra = m->bytes[m->payload] & 0x80 ? 5 : 0;
     answer.stored = ash_ilp(m, m->bytes[m->payload] & 0x7f, ash_state + 64, m->payload + 1,
                             m->length - m->payload - 1 + extra, answer.registers);
+    return ash_reply(&answer, sizeof answer);
+}
+static void abandon(struct ash_message *m) { (void)m; }
+ASH_HANDLER(examine, commit, abandon)
+"#;
+
+/// Passes the bytes after the first eight through the loop and to the place of the segment that
+/// those say. Replies what the loop returned.
+const STORES: &str = r#"
+#include "ash.h"
+static struct { unsigned loop, place; } request;
+static unsigned long stored;
+static int examine(struct ash_message *m) { return m->length - m->payload >= 8; }
+static int commit(struct ash_message *m)
+{
+    unsigned long registers[16] = {0};
+    __builtin_memcpy(&request, m->bytes + m->payload, 8);
+    ++*(unsigned long *)ash_state;
+    stored = ash_ilp(m, request.loop, ash_segment + request.place, m->payload + 8,
+                     m->length - m->payload - 8, registers);
+    return ash_reply(&stored, sizeof stored);
+}
+static void abandon(struct ash_message *m) { (void)m; }
+ASH_HANDLER(examine, commit, abandon)
+"#;
+
+/// Stores the message's bytes to a place of the segment, from the memory that the request names.
+const MOVES: &str = r#"
+#include "ash.h"
+static unsigned char own[64];
+static int answer;
+static int examine(struct ash_message *m) { return m->length - m->payload >= 16; }
+static int commit(struct ash_message *m)
+{
+    unsigned long from, at;
+    unsigned length;
+    __builtin_memcpy(&at, m->bytes + m->payload, 8);
+    __builtin_memcpy(&length, m->bytes + m->payload + 8, 4);
+    for (unsigned i = 0; i < sizeof own; i++) own[i] = i + 1;
+    from = m->bytes[m->payload + 12] ? 0x1000 : (unsigned long)own;
+    answer = ash_store(ash_segment + at, (void *)from, length);
     return ash_reply(&answer, sizeof answer);
 }
 static void abandon(struct ash_message *m) { (void)m; }
@@ -81,6 +123,113 @@ fn a_handler_s_loops_are_its_pipes() {
     }
 }
 
+/// Chains whose loops keep the length, grow and shrink.
+fn chains() -> Vec<Vec<Pipe>> {
+    let widen = "pipe widen\ngauge 8 -> 64\nt = mul.64 in 257\nout = move.64 t\n";
+    let narrow = "pipe narrow\ngauge 32 -> 16\nout = move.16 in\n";
+    let own = |text: &str| vec![Pipe::parse(text).unwrap()];
+    vec![builtin::chain("checksum | swap32").unwrap(), own(widen), own(narrow)]
+}
+
+#[test]
+fn loops_store_to_the_segment() {
+    for (mode, budget) in MODES.into_iter().flat_map(|mode| [(mode, None), (mode, Some(100_000))]) {
+        let pipes = chains();
+        let mut bench = Bench::with(HandlerSpec { pipes: pipes.clone(), ..handler(STORES, mode, budget) });
+        let mut segment = vec![0; 4096];
+        let mut refused = 0;
+        for length in [0, 1, 7, 64, 200, 999, 1400] {
+            let data: Vec<u8> = (0..length).map(|i| (i * 37 + 11 + length) as u8).collect();
+            for (number, pipes) in pipes.iter().enumerate() {
+                for place in [0, 1, 100, 4095_u32] {
+                    let request = [&(number as u32).to_le_bytes()[..], &place.to_le_bytes(), &data].concat();
+                    let answer = bench.datagram(&request);
+                    let out = interpret(pipes, &mut [0; 16], &data);
+                    let (from, end) = (place as usize, place as usize + out.len());
+                    if end > 4096 {
+                        assert_eq!(words(&answer[0]), [u64::MAX], "a part of the range is outside");
+                        refused += 1;
+                    } else {
+                        assert_eq!(words(&answer[0]), [out.len() as u64]);
+                        segment[from..end].copy_from_slice(&out);
+                    }
+                    assert_eq!(bench.segment("handler", 4096), segment, "{mode} {number} {length} at {place}");
+                }
+            }
+        }
+        assert!(refused > 10, "{refused} ranges that leave the segment");
+    }
+}
+
+#[test]
+fn a_budget_that_ends_in_any_part_of_a_loop_leaves_the_segment() {
+    let first = [&0_u32.to_le_bytes()[..], &0_u32.to_le_bytes(), b"what was there before the loop"].concat();
+    let second = [&0_u32.to_le_bytes()[..], &8_u32.to_le_bytes(), &[7; 100]].concat();
+    for mode in MODES {
+        let make = |budget| HandlerSpec { pipes: chains(), ..handler(STORES, mode, Some(budget)) };
+        let mut spec = make(1);
+        let (mut ended, mut committed) = (0, 0);
+        for budget in (1..).step_by(3) {
+            spec.budget = Some(100_000);
+            let mut bench = Bench::with(spec.clone());
+            bench.datagram(&first);
+            let before = (bench.state("handler", 8), bench.segment("handler", 4096));
+            let keep = bench.engine.handler("handler").unwrap().keep();
+            spec.budget = Some(budget);
+            let memory = bench.engine.backend().memory().clone();
+            let longest = bench.engine.backend().longest();
+            let next = Handler::with(spec.clone(), &memory, longest, keep).unwrap();
+            bench.engine.install(next).unwrap();
+            let answers = bench.datagram(&second);
+            let after = (bench.state("handler", 8), bench.segment("handler", 4096));
+            if answers.is_empty() {
+                assert!(bench.app.normal.iter().all(|(reason, _)| reason.contains("budget")), "{:?}", bench.app);
+                assert_eq!(after, before, "{mode}, ended after {budget} instructions");
+                ended += 1;
+            } else {
+                assert_eq!(words(&answers[0]), [100]);
+                assert!(after != before);
+                committed += 1;
+                break;
+            }
+        }
+        assert!(ended > 20 && committed == 1, "{ended} ends");
+    }
+}
+
+#[test]
+fn stores_from_and_to_wrong_places_have_no_effect() {
+    for mode in MODES {
+        let mut bench = Bench::with(handler(MOVES, mode, None));
+        let mut ask = |at: u64, length: u32, wild: u8| {
+            let [answer] = bench
+                .datagram(&[&at.to_le_bytes()[..], &length.to_le_bytes(), &[wild, 0, 0, 0]].concat())
+                .try_into()
+                .unwrap();
+            (i32::from_le_bytes(answer.try_into().unwrap()), bench.segment("handler", 4096))
+        };
+        let mut segment = vec![0; 4096];
+        assert_eq!(ask(4090, 6, 0), (0, [&segment[..4090], &[1, 2, 3, 4, 5, 6]].concat()));
+        segment[4090..].copy_from_slice(&[1, 2, 3, 4, 5, 6]);
+        assert_eq!(ask(5, 0, 0), (0, segment.clone()), "nothing is stored");
+        for (at, length, wild) in [
+            (4091, 6, 0),
+            (4096, 1, 0),
+            (u64::MAX, 4, 0),
+            (0_u64.wrapping_sub(4096), 8, 0),
+            (0, 8, 1),
+            (0, u32::MAX, 0),
+            (0, 1 << 21, 0),
+        ] {
+            assert_eq!(ask(at, length, wild), (-1, segment.clone()), "{length} bytes at {at}");
+        }
+    }
+    // A handler with loops needs no segment, and one with a segment no loops.
+    for (text, pipes, segment) in [(PASSES, chains(), 0), (MOVES, Vec::new(), 4096)] {
+        Bench::with(HandlerSpec { pipes, segment, ..handler(text, Mode::Write, None) });
+    }
+}
+
 #[test]
 fn a_budget_ends_a_handler_and_undoes_its_writes() {
     for mode in MODES {
@@ -95,7 +244,6 @@ fn a_budget_ends_a_handler_and_undoes_its_writes() {
         // Objects without checks have no budget.
         let plain = HandlerSpec { budget: Some(2000), ..handler(ROUNDS, mode, None) };
         let (_, ring, _) = sfi_ash::back::ring::ring(1, 2048).unwrap();
-        use sfi_ash::back::Backend;
         let refused = Handler::new(plain, ring.memory(), ring.longest());
         assert!(matches!(refused, Err(HandlerError::Build { .. })));
     }
