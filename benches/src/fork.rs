@@ -41,6 +41,16 @@ pub fn thread() -> i32 {
     unsafe { libc::gettid() }
 }
 
+/// Returns the processors that the calling thread may use.
+pub fn processors() -> Result<Vec<usize>> {
+    // SAFETY: all zeroes are an empty set, and the set lives during the calls.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        check(libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut set))?;
+        Ok((0..libc::CPU_SETSIZE as usize).filter(|processor| libc::CPU_ISSET(*processor, &set)).collect())
+    }
+}
+
 /// Binds the calling thread to a processor.
 pub fn pin(processor: usize) -> Result<()> {
     // SAFETY: all zeroes are an empty set, and the set lives during the call.
@@ -61,9 +71,11 @@ pub fn unpin() -> Result<()> {
     }
 }
 
-/// Gives the calling thread a priority over all ordinary threads, or takes it back.
+/// Gives the calling thread a priority over all ordinary threads, or takes it back. Threads and
+/// processes that it starts are ordinary: one that computes would keep this one from running.
 pub fn real_time(on: bool) -> Result<()> {
-    let (policy, priority) = if on { (libc::SCHED_FIFO, 10) } else { (libc::SCHED_OTHER, 0) };
+    let (policy, priority) =
+        if on { (libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, 10) } else { (libc::SCHED_OTHER, 0) };
     let parameters = libc::sched_param { sched_priority: priority };
     // SAFETY: the parameters live during the call.
     check(unsafe { libc::sched_setscheduler(0, policy, &parameters) }).map(drop)
@@ -74,13 +86,16 @@ pub fn real_time(on: bool) -> Result<()> {
 pub struct Child(libc::pid_t);
 
 impl Child {
-    /// Starts a child that runs `body` for ever. The body neither allocates nor locks, because
-    /// another thread may have held a lock when the process was copied.
+    /// Starts a child that runs `body` for ever, or until this thread ends. The body neither
+    /// allocates nor locks, because another thread may have held a lock when the process was
+    /// copied.
     pub fn start(body: impl FnOnce()) -> Result<Self> {
         // SAFETY: the child runs the body, which does only what a copy of one thread may do (see
         // above), and `_exit`.
         match check(unsafe { libc::fork() })? {
             0 => {
+                // SAFETY: no memory is passed.
+                unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
                 body();
                 // SAFETY: it does not return.
                 unsafe { libc::_exit(0) }

@@ -84,8 +84,8 @@ pub(super) fn measure(objects: &[Objects], rounds: u32) -> anyhow::Result<Table>
         Local::new(handlers::native_spec("write", 7777)?, Some(handlers::write()))?,
     ]];
     for objects in objects {
-        let make = |name, object: &[u8]| Local::new(handlers::spec(name, 7777, objects.mode, Some(object))?, None);
-        columns.push(format!("sandboxed {}", objects.mode));
+        let make = |name, object: &[u8]| Local::new(handlers::sandboxed(name, 7777, objects, object)?, None);
+        columns.push(objects.name());
         engines.push([make("increment", &objects.increment)?, make("write", &objects.write)?]);
     }
     let mut samples = vec![vec![Vec::new(); columns.len()]; messages.len()];

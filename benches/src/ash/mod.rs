@@ -7,10 +7,12 @@
 mod ebpf;
 mod handlers;
 mod local;
+mod memory;
 mod net;
 mod peers;
 mod wire;
 
+use anyhow::Context;
 use handlers::Objects;
 use sfi_contract::Mode;
 
@@ -69,9 +71,12 @@ fn median_of(mut samples: Vec<f64>) -> f64 {
 /// # Errors
 /// If handlers cannot be compiled or loaded.
 pub fn measure(options: &Options) -> anyhow::Result<Report> {
-    let objects = [Objects::build(Mode::Write)?, Objects::build(Mode::Full)?];
+    let kinds = [(Mode::Write, false), (Mode::Full, false), (Mode::Write, true)];
+    let objects: Vec<Objects> =
+        kinds.into_iter().map(|(mode, budget)| Objects::build(mode, budget)).collect::<anyhow::Result<_>>()?;
     let mut report =
         Report { tables: vec![local::measure(&objects, options.rounds.max(1) * 20)?], ..Report::default() };
+    report.tables.extend(memory::measure(options.rounds)?);
     if !options.network {
         report.skipped.push("round trips: not asked for".into());
         return Ok(report);
@@ -89,14 +94,58 @@ pub fn measure(options: &Options) -> anyhow::Result<Report> {
 
 /// Measures round trips.
 fn network(objects: &[Objects], options: &Options, report: &mut Report) -> anyhow::Result<()> {
-    if std::thread::available_parallelism().is_ok_and(|count| count.get() > 1) {
-        crate::fork::pin(0)?;
-    }
-    let server = wire::Server::start()?;
+    // Threads inherit the processors of this one, so they are chosen before it is bound to one.
+    let place = Place::choose(&crate::fork::processors()?)?;
+    crate::fork::pin(place.client)?;
+    report.notes.push(place.note());
+    let server = wire::Server::start(place)?;
     report.notes.push(server.note.clone());
     report.tables.push(wire::round_trips(&server, objects, options.rounds)?);
     if !options.processes.is_empty() {
         report.tables.push(wire::figure(&server, objects, &options.processes, options.rounds)?);
     }
     Ok(())
+}
+
+/// The processors of client and server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Place {
+    client: usize,
+    server: usize,
+}
+
+impl Place {
+    /// Takes two processors, or one for both.
+    fn choose(processors: &[usize]) -> anyhow::Result<Self> {
+        let client = *processors.first().context("no processor")?;
+        Ok(Self { client, server: processors.get(1).copied().unwrap_or(client) })
+    }
+
+    /// Says whether client and server share a processor. Both have the same real-time priority, so
+    /// one that polls must then let the other one run.
+    fn is_shared(self) -> bool {
+        self.client == self.server
+    }
+
+    fn note(self) -> String {
+        match self.is_shared() {
+            true => "client and server share a processor: those that poll yield".to_owned(),
+            false => "client and server have a processor each".to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn client_and_server_have_a_processor_each_if_there_are_two() {
+        let choose = |processors: &[usize]| Place::choose(processors).map(|place| (place.client, place.server));
+        assert_eq!(choose(&[0, 1, 2]).unwrap(), (0, 1));
+        assert_eq!(choose(&[3, 7]).unwrap(), (3, 7));
+        assert_eq!(choose(&[5]).unwrap(), (5, 5));
+        assert!(choose(&[]).is_err());
+        assert!(Place { client: 5, server: 5 }.is_shared() && !Place { client: 0, server: 1 }.is_shared());
+    }
 }

@@ -4,55 +4,57 @@ use crate::fork::{self, Child, Shared};
 use anyhow::Context;
 use sfi_ash::native::NativeHandler;
 use std::net::UdpSocket;
-use std::process::{Command, Stdio};
 use std::sync::atomic::Ordering;
 
 /// Processes that only compute.
-pub(super) struct Busy(Vec<std::process::Child>);
+pub(super) struct Busy(#[expect(dead_code, reason = "they end when they are dropped")] Vec<Child>);
 
 impl Busy {
-    /// Starts this many.
+    /// Starts this many, with the priority and the processors of any other process.
     pub(super) fn start(count: usize) -> anyhow::Result<Self> {
-        let mut all = Self(Vec::new());
-        for _ in 0..count {
-            let mut shell = Command::new("sh");
-            shell.args(["-c", "while :; do :; done"]).stdin(Stdio::null());
-            all.0.push(shell.spawn().context("`sh` does not start")?);
-        }
-        Ok(all)
+        let start = || {
+            Child::start(|| {
+                settle(true);
+                loop {
+                    std::hint::spin_loop();
+                }
+            })
+        };
+        (0..count).map(|_| start().context("no process")).collect::<anyhow::Result<_>>().map(Self)
     }
 }
 
-impl Drop for Busy {
-    fn drop(&mut self) {
-        for child in &mut self.0 {
-            // A child that is gone already needs no end.
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-    }
-}
-
-/// Gives a process the priority and the processors of any other.
+/// Gives a new process the priority and the processors of any other, or the priority of the thread
+/// that started it.
 fn settle(ordinary: bool) {
-    if ordinary {
-        // A process that keeps its priority is measured as it is.
-        let _ = fork::real_time(false);
-        let _ = fork::unpin();
-    }
+    // A process that does not get them is measured as it is.
+    let _ = if ordinary { fork::unpin() } else { fork::real_time(true) };
 }
 
-/// Starts a process that answers increments on a UDP socket of the kernel, blocked or polling.
-pub(super) fn serve(address: &str, polling: bool, ordinary: bool) -> anyhow::Result<Child> {
+/// The way in which a process waits for its messages.
+#[derive(Clone, Copy)]
+pub(super) struct How {
+    /// It polls, and does not block.
+    pub(super) polling: bool,
+    /// It lets others run between two polls.
+    pub(super) yields: bool,
+    /// It has the priority of any other process.
+    pub(super) ordinary: bool,
+}
+
+/// Starts a process that answers increments on a UDP socket of the kernel.
+pub(super) fn serve(address: &str, how: How) -> anyhow::Result<Child> {
     let socket = UdpSocket::bind(address)?;
-    socket.set_nonblocking(polling)?;
+    socket.set_nonblocking(how.polling)?;
     let child = Child::start(move || {
-        settle(ordinary);
+        settle(how.ordinary);
         let (mut sum, mut data) = (0_u64, [0; 8]);
         loop {
             if let Ok((8, from)) = socket.recv_from(&mut data) {
                 sum = sum.wrapping_add(u64::from_le_bytes(data));
                 let _ = socket.send_to(&sum.to_le_bytes(), from);
+            } else if how.yields {
+                std::thread::yield_now();
             }
         }
     });

@@ -1,7 +1,7 @@
 //! Round trips over veth between two network namespaces.
 
 use super::handlers::{self, Objects};
-use super::{Row, Table, ebpf, median_of, net, peers};
+use super::{Place, Row, Table, ebpf, median_of, net, peers};
 use crate::fork::{self, Child};
 use anyhow::{Context, bail};
 use sfi_ash::back::Backend;
@@ -23,7 +23,7 @@ const PORT: u16 = 7777;
 /// Round trips of one sample.
 const TRIPS: usize = 200;
 /// The longest wait for an answer.
-const PATIENCE: Duration = Duration::from_secs(2);
+const PATIENCE: Duration = Duration::from_secs(10);
 
 struct App;
 
@@ -44,6 +44,7 @@ pub(super) struct Server {
     polls: Arc<AtomicBool>,
     stop: Arc<AtomicBool>,
     jobs: Sender<Job>,
+    place: Place,
     thread: Option<JoinHandle<anyhow::Result<()>>>,
     /// A note about the mode of AF_XDP.
     pub(super) note: String,
@@ -60,7 +61,7 @@ struct Ready {
 
 impl Server {
     /// Makes two namespaces, this thread in one of them, and starts the server in the other.
-    pub(super) fn start() -> anyhow::Result<Self> {
+    pub(super) fn start(place: Place) -> anyhow::Result<Self> {
         net::enter_new()?;
         let (polls, stop) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicBool::new(false)));
         let (jobs, todo) = mpsc::channel();
@@ -72,7 +73,7 @@ impl Server {
             net::enter_new()?;
             tell.send(fork::thread())?;
             gone.recv()?;
-            serve(&flags, &todo, &ready)
+            serve(&flags, place, &todo, &ready)
         });
         let failed = |thread: JoinHandle<anyhow::Result<()>>| match thread.join() {
             Ok(Err(error)) => error,
@@ -91,12 +92,13 @@ impl Server {
             net::await_queue(&format!("out{pair}"))?;
         }
         let _pass = (pass, attached);
-        Ok(Self { control, memory, longest, polls, stop, jobs, thread: Some(thread), note, _pass })
+        Ok(Self { control, memory, longest, polls, stop, jobs, place, thread: Some(thread), note, _pass })
     }
 
     /// Puts a handler into the engine.
     fn install(&self, handler: Handler) -> anyhow::Result<()> {
-        Ok(self.control.install(handler).recv()??)
+        let answer = self.control.install(handler).recv_timeout(PATIENCE);
+        Ok(answer.context("the engine does not take a handler over")??)
     }
 
     /// Does something on the server's thread, and returns its result.
@@ -105,7 +107,7 @@ impl Server {
         let job: Job = Box::new(move || _ = done.send(job()));
         // A thread that ended drops the job, and with it the sender of its result.
         let _ = self.jobs.send(job);
-        result.recv().context("the server's thread ended")
+        result.recv_timeout(PATIENCE).context("the server's thread ended, or does not run")
     }
 }
 
@@ -122,6 +124,7 @@ impl Drop for Server {
 /// Runs the server's thread.
 fn serve(
     (polls, stop): &(Arc<AtomicBool>, Arc<AtomicBool>),
+    place: Place,
     jobs: &Receiver<Job>,
     ready: &Sender<Ready>,
 ) -> anyhow::Result<()> {
@@ -140,16 +143,16 @@ fn serve(
     let (memory, longest) = (xdp.memory().clone(), xdp.longest());
     let mut engine = Engine::new(xdp, Duration::from_secs(1), BTreeMap::new());
     ready.send(Ready { control: engine.control(), memory, longest, note })?;
-    if thread::available_parallelism().is_ok_and(|count| count.get() > 1) {
-        fork::pin(1)?;
-    }
+    fork::pin(place.server)?;
     while !stop.load(Ordering::Relaxed) {
         while let Ok(job) = jobs.try_recv() {
             job();
         }
         if polls.load(Ordering::Relaxed) {
             for _ in 0..64 {
-                engine.poll(&mut App)?;
+                if engine.poll(&mut App)? == 0 && place.is_shared() {
+                    thread::yield_now();
+                }
             }
         } else {
             engine.wait(&mut App, Duration::from_millis(20))?;
@@ -205,6 +208,22 @@ const ENGINE: &str = "10.77.0.2:7777";
 const EBPF: &str = "10.77.1.2:7777";
 const KERNEL: &str = "10.77.2.2:7777";
 
+/// A process that answers, or none.
+struct Peer<'s> {
+    server: &'s Server,
+    child: Option<Child>,
+}
+
+impl Drop for Peer<'_> {
+    /// Ends the process. It may have the engine's processor and priority, so an engine that polls
+    /// would keep it from ending.
+    fn drop(&mut self) {
+        let polls = self.server.polls.swap(false, Ordering::Relaxed);
+        self.child = None;
+        self.server.polls.store(polls, Ordering::Relaxed);
+    }
+}
+
 /// A way to answer an increment.
 enum Way<'a> {
     Native,
@@ -218,7 +237,7 @@ impl Way<'_> {
     fn name(&self) -> String {
         match self {
             Way::Native => "native in the loop".into(),
-            Way::Sandboxed(objects) => format!("sandboxed {}", objects.mode),
+            Way::Sandboxed(objects) => objects.name(),
             Way::Upcall => "upcall, futex".into(),
             Way::Ebpf => "eBPF/XDP, map".into(),
             Way::Process { polling: true } => "process, polling".into(),
@@ -226,30 +245,34 @@ impl Way<'_> {
         }
     }
 
-    /// Gets the server ready for it. The result holds a process that answers.
+    /// Gets the server ready for it. The result has the address, and a process that answers.
     /// `ordinary`: such a process has the priority of any other.
-    fn prepare(&self, server: &Server, ordinary: bool) -> anyhow::Result<(&'static str, Option<Child>)> {
-        Ok(match self {
+    fn prepare<'s>(&self, server: &'s Server, ordinary: bool) -> anyhow::Result<(&'static str, Peer<'s>)> {
+        let mut peer = Peer { server, child: None };
+        let place = match self {
             Way::Native => {
                 server.install(Handler::native(handlers::native_spec("increment", PORT)?, handlers::increment())?)?;
-                (ENGINE, None)
+                ENGINE
             }
             Way::Sandboxed(objects) => {
-                let spec = handlers::spec("increment", PORT, objects.mode, Some(&objects.increment))?;
+                let spec = handlers::sandboxed("increment", PORT, objects, &objects.increment)?;
                 server.install(Handler::new(spec, &server.memory, server.longest)?)?;
-                (ENGINE, None)
+                ENGINE
             }
             Way::Upcall => {
                 let (child, code) = server.there(move || peers::upcall(ordinary))??;
+                peer.child = Some(child);
                 server.install(Handler::native(handlers::native_spec("increment", PORT)?, code)?)?;
-                (ENGINE, Some(child))
+                ENGINE
             }
-            Way::Ebpf => (EBPF, None),
+            Way::Ebpf => EBPF,
             Way::Process { polling } => {
-                let polling = *polling;
-                (KERNEL, Some(server.there(move || peers::serve(KERNEL, polling, ordinary))??))
+                let how = peers::How { polling: *polling, yields: server.place.is_shared(), ordinary };
+                peer.child = Some(server.there(move || peers::serve(KERNEL, how))??);
+                KERNEL
             }
-        })
+        };
+        Ok((place, peer))
     }
 }
 
@@ -267,13 +290,13 @@ fn sample(
     way: &Way<'_>,
     (count, ordinary): (usize, bool),
 ) -> anyhow::Result<Vec<f64>> {
-    let (place, child) = way.prepare(server, ordinary)?;
+    let (place, peer) = way.prepare(server, ordinary)?;
     // An engine that polls takes a processor from processes that answer without it.
     let idle = matches!(way, Way::Process { .. } | Way::Ebpf);
     let polls = server.polls.swap(server.polls.load(Ordering::Relaxed) && !idle, Ordering::Relaxed);
     let times = client.trips(place, count.min(20)).and_then(|_| client.trips(place, count));
     server.polls.store(polls, Ordering::Relaxed);
-    drop(child);
+    drop(peer);
     times.with_context(|| way.name())
 }
 

@@ -12,7 +12,8 @@ use std::process::ExitCode;
 /// Measure handlers on this machine: native, in domains, in eBPF and in other processes.
 ///
 /// Handlers run on a ring in this process, and on AF_XDP over veth between two network namespaces
-/// that the command makes for itself. All ways are measured in turn, and the tables show medians.
+/// that the command makes for itself. Copies, passes and integrated loops run in a domain. All ways
+/// are measured in turn, and the tables show medians.
 /// It needs gcc. The network needs root and `ip` of iproute2. Parts that cannot be measured are
 /// named with the reason.
 #[derive(clap::Args)]
@@ -26,9 +27,9 @@ Examples:
 Exit codes:
   0  measured
   2  a measurement could not be made
-  4  the ring was measured, and the network could not be")]
+  4  all but the network was measured")]
 pub struct Args {
-    /// Measure the ring in this process only.
+    /// Measure in this process only, without the network.
     #[arg(long)]
     local: bool,
     /// Print one JSON object.
