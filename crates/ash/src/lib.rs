@@ -52,6 +52,7 @@ mod sys;
 pub mod tree;
 mod trusted;
 mod undo;
+mod uring;
 pub mod wire;
 mod xsk;
 

@@ -6,12 +6,13 @@ use common::{App, compile, example, spec};
 use sfi_ash::back::Backend;
 use sfi_ash::back::packet::Packets;
 use sfi_ash::back::udp::Udp;
+use sfi_ash::back::uring::UringUdp;
 use sfi_ash::back::xdp::Xdp;
 use sfi_ash::engine::{DEFAULT_TICK, Engine};
 use sfi_ash::handler::{Handler, HandlerSpec};
 use sfi_loader::Mode;
 use std::collections::BTreeMap;
-use std::net::UdpSocket;
+use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -43,12 +44,24 @@ fn client() -> UdpSocket {
     client
 }
 
-#[test]
-fn datagrams_on_the_loopback_interface() {
-    let any = "127.0.0.1:0".parse().unwrap();
-    let udp = Udp::bind(&[any, any], LONGEST).unwrap();
-    let places: Vec<_> = udp.addresses().collect();
-    let mut engine = engine(udp, &format!("udp {}", places[0].port()));
+const ANY: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0);
+
+/// Makes a back end on an io_uring. Without one the test says so.
+fn uring(name: &str) -> Option<UringUdp> {
+    match UringUdp::bind(&[ANY, ANY], LONGEST) {
+        Ok(uring) => Some(uring),
+        // Kernels without io_uring, and those that forbid it.
+        Err(error) if matches!(error.raw_os_error(), Some(1 | 38)) => {
+            eprintln!("SKIPPED {name}: no io_uring: {error}");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// Exchanges datagrams with a back end of two sockets.
+fn exchange<B: Backend>(backend: B, places: &[SocketAddrV4]) {
+    let mut engine = engine(backend, &format!("udp {}", places[0].port()));
     let mut app = App::default();
     let client = client();
     let mut answer = [0; 16];
@@ -64,8 +77,10 @@ fn datagrams_on_the_loopback_interface() {
         client.send_to(data, places[1]).unwrap();
     }
     handle(&mut engine, &mut app, 3);
+    // Requests of an io_uring may be answered in another order.
+    app.normal.sort_by_key(|(_, bytes)| bytes.len());
     let found: Vec<(&str, &[u8])> = app.normal.iter().map(|(reason, bytes)| (&**reason, &bytes[42..])).collect();
-    assert_eq!(found, [("NoHandler", &b"elsewhere"[..]), ("NoHandler", b""), ("NoHandler", &longest)]);
+    assert_eq!(found, [("NoHandler", &b""[..]), ("NoHandler", b"elsewhere"), ("NoHandler", &longest)]);
     // A datagram that does not fit is dropped, and the slot is free again.
     client.send_to(&[0; LONGEST + 200], places[0]).unwrap();
     for _ in 0..600 {
@@ -76,6 +91,89 @@ fn datagrams_on_the_loopback_interface() {
     assert_eq!(answer[..8], 609_u64.to_le_bytes());
     assert_eq!(engine.counts().next().unwrap().1.messages, 603);
     assert!(!engine.backend().wait(Duration::from_millis(1)).unwrap(), "nothing is left");
+}
+
+#[test]
+fn datagrams_on_the_loopback_interface() {
+    let udp = Udp::bind(&[ANY, ANY], LONGEST).unwrap();
+    let places: Vec<_> = udp.addresses().collect();
+    exchange(udp, &places);
+}
+
+#[test]
+fn datagrams_through_an_io_uring() {
+    let Some(uring) = uring("datagrams_through_an_io_uring") else { return };
+    let places: Vec<_> = uring.addresses().collect();
+    exchange(uring, &places);
+    assert!(UringUdp::bind(&[], LONGEST).is_err(), "no socket");
+    assert!(UringUdp::bind(&[ANY; 65], LONGEST).is_err(), "too many sockets");
+}
+
+/// A flood arrives whole, as far as there are slots, and many answers leave in one turn.
+#[test]
+fn a_flood_through_an_io_uring() {
+    let Some(uring) = uring("a_flood_through_an_io_uring") else { return };
+    let place = uring.addresses().next().unwrap();
+    let mut engine = engine(uring, &format!("udp {}", place.port()));
+    let (mut app, client, mut answer) = (App::default(), client(), [0; 16]);
+    for round in 1..=20 {
+        // More than the answers that are under way at a time, and more than the slots of a socket.
+        for _ in 0..150 {
+            client.send_to(&1_u64.to_le_bytes(), place).unwrap();
+        }
+        handle(&mut engine, &mut app, 150);
+        let mut sums: Vec<u64> = Vec::new();
+        for _ in 0..150 {
+            assert_eq!(client.recv_from(&mut answer).unwrap(), (8, place.into()));
+            sums.push(u64::from_le_bytes(answer[..8].try_into().unwrap()));
+        }
+        sums.sort_unstable();
+        assert_eq!(sums, (150 * (round - 1) + 1..=150 * round).collect::<Vec<u64>>());
+    }
+    assert_eq!(engine.counts().next().unwrap().1.lost, 0);
+}
+
+/// The kernel takes requests back when the thread that made them ends. They are made anew.
+#[test]
+fn an_io_uring_moves_to_another_thread() {
+    let Some(uring) = uring("an_io_uring_moves_to_another_thread") else { return };
+    let place = uring.addresses().next().unwrap();
+    let mut backend = std::thread::spawn(move || {
+        let mut backend = uring;
+        assert!(!backend.wait(Duration::from_millis(1)).unwrap());
+        backend
+    })
+    .join()
+    .unwrap();
+    let (client, start) = (client(), Instant::now());
+    client.send_to(b"hello", place).unwrap();
+    let mut frames = Vec::new();
+    while frames.is_empty() {
+        assert!(start.elapsed() < Duration::from_secs(20), "no datagram");
+        backend.wait(Duration::from_millis(10)).unwrap();
+        backend.receive(64, &mut frames).unwrap();
+    }
+    let mut bytes = vec![0; frames[0].length];
+    backend.view().read(frames[0].at, &mut bytes).unwrap();
+    assert_eq!(bytes[42..], *b"hello");
+}
+
+/// The end of a back end takes its requests back at once, also while datagrams arrive.
+#[test]
+fn an_io_uring_ends_with_requests_under_way() {
+    let client = client();
+    for _ in 0..50 {
+        let Some(mut uring) = uring("an_io_uring_ends_with_requests_under_way") else { return };
+        let place = uring.addresses().next().unwrap();
+        uring.wait(Duration::ZERO).unwrap();
+        let start = Instant::now();
+        for _ in 0..20 {
+            client.send_to(&[7; 500], place).unwrap();
+        }
+        drop(uring);
+        assert!(start.elapsed() < Duration::from_secs(2), "the kernel keeps requests");
+        assert!(UdpSocket::bind(place).is_ok(), "the socket is closed");
+    }
 }
 
 /// Runs a test of this file again in a network namespace of its own. Returns true in there. Without

@@ -4,6 +4,7 @@ pub mod packet;
 pub mod ring;
 mod slots;
 pub mod udp;
+pub mod uring;
 pub mod xdp;
 
 use crate::head::Frame;

@@ -12,7 +12,7 @@ use crate::sys::{self, Arrived, Epoll};
 use sfi_loader::{RegionFile, View};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 /// Slots of the memory.
@@ -21,13 +21,76 @@ const SLOTS: usize = 256;
 const OWN: [u8; 6] = [2, 0, 0, 0, 0, 2];
 const OTHER: [u8; 6] = [2, 0, 0, 0, 0, 1];
 
+/// Bound sockets, and the headers of their datagrams.
+#[derive(Debug)]
+pub(super) struct Sockets {
+    all: Vec<(UdpSocket, SocketAddrV4)>,
+    header: Vec<u8>,
+}
+
+impl Sockets {
+    /// Binds sockets. Requests of an io_uring wait on sockets that block only.
+    pub(super) fn bind(addresses: &[SocketAddrV4], blocking: bool) -> io::Result<Self> {
+        let mut all = Vec::new();
+        for address in addresses {
+            let socket = UdpSocket::bind(address)?;
+            socket.set_nonblocking(!blocking)?;
+            let SocketAddr::V4(bound) = socket.local_addr()? else { return Err(io::ErrorKind::Unsupported.into()) };
+            all.push((socket, bound));
+        }
+        Ok(Self { all, header: Vec::new() })
+    }
+
+    /// Returns their addresses.
+    pub(super) fn addresses(&self) -> impl Iterator<Item = SocketAddrV4> {
+        self.all.iter().map(|(_, address)| *address)
+    }
+
+    /// Returns their number.
+    pub(super) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// Returns one of them.
+    pub(super) fn socket(&self, index: usize) -> BorrowedFd<'_> {
+        self.all[index].0.as_fd()
+    }
+
+    /// Writes the headers of a datagram that lies in a slot. `None` if it does not fit.
+    pub(super) fn complete(&mut self, slots: &mut Slots, at: usize, arrived: Arrived, index: usize) -> Option<Frame> {
+        let own = self.all[index].1;
+        let length = Some(arrived.length).filter(|length| *length <= slots.size - UDP_PAYLOAD)?;
+        let from = arrived.from?;
+        // A socket for all addresses does not say which one a datagram was sent to.
+        let to = if own.ip().is_unspecified() { SocketAddrV4::new(Ipv4Addr::LOCALHOST, own.port()) } else { own };
+        self.header.clear();
+        let datagram = Datagram { from_mac: OTHER, to_mac: OWN, from, to };
+        datagram.headers(length, &mut self.header).ok()?;
+        slots.view.write(at, &self.header).ok()?;
+        Some(Frame { at, length: UDP_PAYLOAD + length })
+    }
+
+    /// Returns the socket of a frame that leaves, its destination, and its data.
+    pub(super) fn route<'f>(&self, frame: &'f [u8]) -> io::Result<(&UdpSocket, SocketAddrV4, &'f [u8])> {
+        let head = Head::of(frame);
+        let (Some(network), Some(transport)) = (head.network(), head.transport()) else {
+            return Err(io::ErrorKind::InvalidInput.into());
+        };
+        let ip = head.get(network + 16, 4).and_then(|bytes| <[u8; 4]>::try_from(bytes).ok());
+        let (Some(ip), Some(from), Some(port)) = (ip, head.u16(transport), head.u16(transport + 2)) else {
+            return Err(io::ErrorKind::InvalidInput.into());
+        };
+        let socket = self.all.iter().find(|(_, own)| own.port() == from).ok_or(io::ErrorKind::AddrNotAvailable)?;
+        Ok((&socket.0, SocketAddrV4::new(ip.into(), port), &frame[head.payload()..head.length()]))
+    }
+}
+
 /// A back end of UDP sockets.
 #[derive(Debug)]
 pub struct Udp {
-    sockets: Vec<(UdpSocket, SocketAddrV4)>,
+    sockets: Sockets,
     slots: Slots,
     epoll: Epoll,
-    header: Vec<u8>,
     /// The socket that is asked first.
     turn: usize,
 }
@@ -38,35 +101,15 @@ impl Udp {
     /// # Errors
     /// The operating system's.
     pub fn bind(addresses: &[SocketAddrV4], longest: usize) -> io::Result<Self> {
-        let epoll = Epoll::new()?;
-        let mut sockets = Vec::new();
-        for address in addresses {
-            let socket = UdpSocket::bind(address)?;
-            socket.set_nonblocking(true)?;
-            epoll.add(socket.as_fd())?;
-            let SocketAddr::V4(bound) = socket.local_addr()? else { return Err(io::ErrorKind::Unsupported.into()) };
-            sockets.push((socket, bound));
-        }
+        let (epoll, sockets) = (Epoll::new()?, Sockets::bind(addresses, false)?);
+        (0..sockets.len()).try_for_each(|index| epoll.add(sockets.socket(index)))?;
         let slots = Slots::new(SLOTS, longest + UDP_PAYLOAD)?;
-        Ok(Self { sockets, slots, epoll, header: Vec::new(), turn: 0 })
+        Ok(Self { sockets, slots, epoll, turn: 0 })
     }
 
     /// Returns the addresses of the sockets.
     pub fn addresses(&self) -> impl Iterator<Item = SocketAddrV4> {
-        self.sockets.iter().map(|(_, address)| *address)
-    }
-
-    /// Writes the headers of a datagram that lies in a slot.
-    fn complete(&mut self, at: usize, arrived: Arrived, own: SocketAddrV4) -> Option<Frame> {
-        let length = Some(arrived.length).filter(|length| *length <= self.slots.size - UDP_PAYLOAD)?;
-        let from = arrived.from?;
-        // A socket for all addresses does not say which one a datagram was sent to.
-        let to = if own.ip().is_unspecified() { SocketAddrV4::new(Ipv4Addr::LOCALHOST, own.port()) } else { own };
-        self.header.clear();
-        let datagram = Datagram { from_mac: OTHER, to_mac: OWN, from, to };
-        datagram.headers(length, &mut self.header).ok()?;
-        self.slots.view.write(at, &self.header).ok()?;
-        Some(Frame { at, length: UDP_PAYLOAD + length })
+        self.sockets.addresses()
     }
 }
 
@@ -90,11 +133,11 @@ impl Backend for Udp {
             let slots = self.slots.take(most.saturating_sub(frames.len()));
             let places: Vec<usize> = slots.iter().map(|slot| slot + UDP_PAYLOAD).collect();
             let room = self.slots.size - UDP_PAYLOAD;
-            let own = self.sockets[index].1;
-            let arrived = sys::receive(self.sockets[index].0.as_fd(), &self.slots.view, &places, room);
+            let arrived = sys::receive(self.sockets.socket(index), &self.slots.view, &places, room);
             let arrived = arrived.inspect_err(|_| slots.iter().for_each(|slot| self.slots.give(*slot)))?;
             for (number, slot) in slots.into_iter().enumerate() {
-                match arrived.get(number).and_then(|arrived| self.complete(slot, *arrived, own)) {
+                let arrived = arrived.get(number);
+                match arrived.and_then(|arrived| self.sockets.complete(&mut self.slots, slot, *arrived, index)) {
                     Some(frame) => frames.push(frame),
                     None => self.slots.give(slot),
                 }
@@ -108,16 +151,8 @@ impl Backend for Udp {
     }
 
     fn send(&mut self, frame: &[u8]) -> io::Result<()> {
-        let head = Head::of(frame);
-        let (Some(network), Some(transport)) = (head.network(), head.transport()) else {
-            return Err(io::ErrorKind::InvalidInput.into());
-        };
-        let ip = head.get(network + 16, 4).and_then(|bytes| <[u8; 4]>::try_from(bytes).ok());
-        let (Some(ip), Some(from), Some(port)) = (ip, head.u16(transport), head.u16(transport + 2)) else {
-            return Err(io::ErrorKind::InvalidInput.into());
-        };
-        let socket = self.sockets.iter().find(|(_, own)| own.port() == from).ok_or(io::ErrorKind::AddrNotAvailable)?;
-        socket.0.send_to(&frame[head.payload()..head.length()], SocketAddrV4::new(ip.into(), port)).map(drop)
+        let (socket, to, data) = self.sockets.route(frame)?;
+        socket.send_to(data, to).map(drop)
     }
 
     fn flush(&mut self) -> io::Result<()> {
