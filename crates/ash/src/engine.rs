@@ -132,6 +132,7 @@ pub struct Engine<B> {
     accounts: Vec<(String, Account)>,
     quotas: BTreeMap<String, u32>,
     ticks: Ticks,
+    spin: Duration,
     frames: Vec<Frame>,
     commands: Receiver<Command>,
     control: Control,
@@ -157,6 +158,7 @@ impl<B: Backend> Engine<B> {
             accounts: Vec::new(),
             quotas,
             ticks: Ticks::new(tick),
+            spin: Duration::ZERO,
             frames: Vec::with_capacity(TURN),
             commands,
             control: Control { commands: sender },
@@ -172,6 +174,12 @@ impl<B: Backend> Engine<B> {
     /// Returns the back end.
     pub fn backend(&mut self) -> &mut B {
         &mut self.backend
+    }
+
+    /// Sets the time for which [`Engine::wait`] polls before it blocks. A message that comes
+    /// meanwhile costs no wake-up of this thread. None by default.
+    pub fn set_spin(&mut self, spin: Duration) {
+        self.spin = spin;
     }
 
     /// Adds a handler, or puts it in the place of the one with its name.
@@ -263,9 +271,14 @@ impl<B: Backend> Engine<B> {
     /// # Errors
     /// The operating system's.
     pub fn wait(&mut self, host: &mut impl Host, time: Duration) -> io::Result<usize> {
-        match self.poll(host)? {
-            0 if self.backend.wait(time)? => self.poll(host),
-            count => Ok(count),
+        let spin = self.spin.min(time);
+        let start = (!spin.is_zero()).then(Instant::now);
+        loop {
+            match self.poll(host)? {
+                0 if start.is_some_and(|start| start.elapsed() < spin) => std::hint::spin_loop(),
+                0 if self.backend.wait(time - spin)? => return self.poll(host),
+                count => return Ok(count),
+            }
         }
     }
 

@@ -8,25 +8,30 @@ pub const MOST_UNDO: usize = 1 << 20;
 /// The log of one message.
 #[derive(Debug, Default)]
 pub(crate) struct Undo {
+    /// The bytes that were overwritten, and room that earlier messages used.
     bytes: Vec<u8>,
+    used: usize,
     entries: Vec<(usize, usize)>,
 }
 
 impl Undo {
     /// Forgets everything.
     pub(crate) fn clear(&mut self) {
-        self.bytes.clear();
+        self.used = 0;
         self.entries.clear();
     }
 
     /// Keeps bytes that will be overwritten. Returns false if they are too many.
     pub(crate) fn keep(&mut self, view: &View, at: usize, length: usize) -> Result<bool, MemoryError> {
-        let start = self.bytes.len();
-        if length > MOST_UNDO - start {
+        let (start, end) = (self.used, self.used.saturating_add(length));
+        if end > MOST_UNDO {
             return Ok(false);
         }
-        self.bytes.resize(start + length, 0);
-        view.read(at, &mut self.bytes[start..]).inspect_err(|_| self.bytes.truncate(start))?;
+        if end > self.bytes.len() {
+            self.bytes.resize(end, 0);
+        }
+        view.read(at, &mut self.bytes[start..end])?;
+        self.used = end;
         self.entries.push((at, length));
         Ok(true)
     }
@@ -34,9 +39,9 @@ impl Undo {
     /// Puts everything back, the last bytes first.
     pub(crate) fn restore(&mut self, view: &mut View) {
         while let Some((at, length)) = self.entries.pop() {
-            let start = self.bytes.len() - length;
-            view.write(at, &self.bytes[start..]).expect("the bytes were read there");
-            self.bytes.truncate(start);
+            let start = self.used - length;
+            view.write(at, &self.bytes[start..self.used]).expect("the bytes were read there");
+            self.used = start;
         }
     }
 }
