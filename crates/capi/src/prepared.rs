@@ -54,10 +54,10 @@ impl sfi_prepared {
 #[inline(always)]
 unsafe fn call(prepared: &mut Prepared, way: &mut (impl Enter + ?Sized), arguments: *const sfi_value) -> Result<u64> {
     let count = prepared.signature().arguments.len();
-    // SAFETY: see the function's contract. A value is a union of fields of 64 bits.
     let words = match (arguments.is_null(), count) {
         (_, 0) => &[],
         (true, _) => return Err(Failure::new(INVALID, "arguments is NULL")),
+        // SAFETY: see the function's contract. A value is a union of fields of 64 bits.
         (false, _) => unsafe { slice::from_raw_parts(arguments.cast(), count) },
     };
     Ok(prepared.call(way, words)?)
