@@ -51,6 +51,8 @@ fn a_fault_of_another_lane_counts_before_the_next_life() {
         let (mut first, mut second) = if one.number() == 0 { (one, other) } else { (other, one) };
         assert_eq!(first.ready_at("bad").unwrap(), None);
         std::thread::scope(|scope| {
+            // If this fails the other thread goes on, too.
+            let go = go;
             let held = scope.spawn(|| LaneFn::<fn() -> u64>::new("front", "hold").call(&mut second, ()));
             seen.recv().unwrap();
             let begin = Instant::now();
