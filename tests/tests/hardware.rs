@@ -53,14 +53,23 @@ fn main() -> ExitCode {
         ("every_accepted_form_sees_only_what_it_names", sifter::sight::run_all),
         ("every_accepted_load_of_mode_full_is_confined", sifter::loads),
     ];
+    if !has_avx512() {
+        eprintln!("SKIPPED: stores of AVX-512, which this processor does not have");
+    }
     let trials = tests.iter().map(|(name, test)| {
-        let test = *test;
-        Trial::test(*name, move || {
+        let (name, test) = (*name, *test);
+        let trial = Trial::test(name, move || {
             test();
             Ok::<(), Failed>(())
-        })
+        });
+        trial.with_ignored_flag(name == "compressed_displacement" && !has_avx512())
     });
     libtest_mimic::run(&arguments, trials.collect()).exit_code()
+}
+
+/// Says whether the processor has the forms of AVX-512 that the tests here name.
+fn has_avx512() -> bool {
+    is_x86_feature_detected!("avx512bw")
 }
 
 fn assemble(build: impl FnOnce(&mut CodeAssembler) -> Result<(), iced_x86::IcedError>) -> Vec<u8> {
@@ -172,8 +181,9 @@ fn rip_relative_store() {
         (64, &[0x62, 0xf1, 0x7c, 0x48, 0x11, 0x05], &[]), // vmovups %zmm0,d(%rip)
         (108, &[0xdd, 0x35], &[]),                        // fnsave d(%rip)
     ];
-    let (mut accepted, mut refused) = (0, 0);
-    for (width, before, behind) in forms {
+    let (mut accepted, mut refused, mut count) = (0, 0, 0);
+    for (width, before, behind) in forms.into_iter().filter(|(width, ..)| *width != 64 || has_avx512()) {
+        count += 1;
         let length = (before.len() + 4 + behind.len()) as u64;
         let mut at = |text: u64, target: i64| {
             let distance = i32::try_from(target - (text + length) as i64).expect("within 2 GiB");
@@ -202,7 +212,8 @@ fn rip_relative_store() {
             at(WINDOW - 16 * PAGE, target);
         }
     }
-    assert!(accepted >= 40 && refused >= 70, "{accepted} accepted, {refused} refused");
+    // One target of the store of one byte is the window's start once more.
+    assert_eq!((accepted, refused), (6 * count + 1, 9 * count - 1));
 }
 
 /// Stores by `mov %rax,%gs:disp32` with 32-bit address size: the displacement is not sign-extended
@@ -267,7 +278,7 @@ fn stores_run_past_the_end_into_the_guard() {
             }),
         ),
     ];
-    for (what, width, code) in cases {
+    for (what, width, code) in cases.into_iter().filter(|(_, width, _)| *width != 64 || has_avx512()) {
         for inside in [1, width / 2, width - 1] {
             window.write(WINDOW - 128, &[0xaa; 128]);
             let mut start = registers();
@@ -304,7 +315,8 @@ fn masked_stores_at_the_end() {
         a.kmovq(k1, rax)?;
         a.vmovdqu8(zmmword_ptr(edi).gs().k1(), zmm0)
     });
-    for (mask, faults) in [(0xffffu64, false), (0x1_0000, true), (1 << 63, true), (0, false), (u64::MAX, true)] {
+    let masks = [(0xffffu64, false), (0x1_0000, true), (1 << 63, true), (0, false), (u64::MAX, true)];
+    for (mask, faults) in masks.into_iter().filter(|_| has_avx512()) {
         window.write(WINDOW - 64, &[0xaa; 64]);
         let mut start = registers();
         (start.gpr[RDI], start.gpr[RAX]) = (WINDOW - 16, mask);

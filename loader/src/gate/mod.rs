@@ -19,6 +19,7 @@ use core::arch::asm;
 use core::mem::{offset_of, size_of};
 use core::ops::Range;
 use sfi_contract::layout::DISPATCH_SIZE;
+use sfi_verifier::{Usage, Vectors};
 
 core::arch::global_asm!(
     include_str!("common.s"),
@@ -395,6 +396,14 @@ impl Machine {
             }
         }
     }
+}
+
+/// Returns the state that a text can use on this processor, of that which its instructions name.
+/// Without AVX-512 its instructions fault before they touch anything. The gates' own instructions,
+/// which clear that state, would fault as well.
+pub(crate) fn usage_here(usage: Usage) -> Usage {
+    let most = if std::arch::is_x86_feature_detected!("avx512f") { Vectors::Zmm } else { Vectors::Ymm };
+    Usage { vectors: usage.vectors.min(most), ..usage }
 }
 
 /// Returns the processor state that the system has enabled (XCR0), or 0 if the system does not use

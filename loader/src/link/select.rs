@@ -1,6 +1,7 @@
 //! Selects the objects that are linked: the given ones, and archive members that define symbols
 //! that are still undefined.
 
+use crate::gate::usage_here;
 use crate::link::advice::advice;
 use crate::link::error::{LinkError, Mention, RefusedObject};
 use crate::spec::DomainSpec;
@@ -198,7 +199,7 @@ fn verify<'a>(
             let (violations, omitted) = (report.violations, report.omitted);
             refused.push(RefusedObject { name: name.clone(), violations, omitted, advice });
         }
-        inputs.push(Input { name, bytes, object: report.object, usage: report.usage });
+        inputs.push(Input { name, bytes, object: report.object, usage: usage_here(report.usage) });
     }
     if refused.is_empty() {
         Ok(inputs)

@@ -1,5 +1,6 @@
 //! The second verification.
 
+use crate::gate::usage_here;
 use crate::link::image::Image;
 use crate::link::select::options;
 use crate::spec::DomainSpec;
@@ -10,6 +11,7 @@ use sfi_verifier::{FinalText, Usage, Violation, verify_text};
 /// Verifies the bytes of a sealed window again, as they will run. Offsets count from the window's
 /// base, and the rules know nothing else but the image's anchors. So the result holds for every
 /// window that maps the same sealed file. Text that is copied is verified in every window.
+/// Returns the state that the text can use on this processor.
 ///
 /// # Errors
 /// The violations.
@@ -36,7 +38,7 @@ pub(crate) fn verify(window: &Window, image: &Image, spec: &DomainSpec) -> Resul
         anchors: image.anchors,
         mode: spec.mode,
     };
-    verify_text(&text, &options(spec))
+    verify_text(&text, &options(spec)).map(usage_here)
 }
 
 fn offsets(places: &[WindowOffset]) -> Vec<u64> {

@@ -304,7 +304,8 @@ pub fn stores() {
         .collect();
     let missing: Vec<&Code> = listed.iter().filter(|code| !seen.contains(*code)).collect();
     println!("{count} encodings, {ran} runs, {writes} stores of {} forms; not met: {missing:?}", seen.len());
-    assert!(seen.len() > 400, "the sample is too small: {writes} stores of {} forms", seen.len());
+    let least = if super::has_avx512() { 400 } else { 300 };
+    assert!(seen.len() > least, "the sample is too small: {writes} stores of {} forms", seen.len());
 }
 
 /// Checks that no fault happens that an accepted instruction may not raise.
