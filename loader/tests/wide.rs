@@ -33,13 +33,13 @@ fn gates_execute_what_the_processor_has() {
     for trust in Trust::ALL {
         for mode in [Mode::Write, Mode::Full] {
             let spec = |name: &str, other: &str| {
-                let import = Import::domain(other, &format!("{other}_plain")).signature("() -> int").trust(trust);
+                let import = Import::domain(other, format!("{other}_plain")).signature("() -> int").trust(trust);
                 let object = text(name, other);
                 DomainSpec::new(name)
                     .object("o.o", object)
                     .mode(mode)
                     .restart(Restart::Always)
-                    .import(&format!("{other}_plain"), import)
+                    .import(format!("{other}_plain"), import)
             };
             let mut world = World::builder().domain(spec("a", "b")).domain(spec("b", "a")).build().unwrap();
             for (name, wide) in [("a", "a_wide"), ("b", "b_wide")] {
