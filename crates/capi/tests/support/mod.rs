@@ -42,3 +42,28 @@ pub fn plugin(directory: &Path, source: &Path, mode: Mode) {
     let rewritten = rewritten.unwrap_or_else(|reasons| panic!("{}", reasons[0]));
     std::fs::write(directory.join(format!("{name}.sfi.o")), rewritten.bytes).unwrap();
 }
+
+/// Builds a host in C and its plugin of a folder in `fixtures`, and runs it in both modes. It must
+/// print that all checks hold.
+pub fn host_holds(folder: &str) {
+    let from = root("fixtures").join(folder);
+    for mode in [Mode::Write, Mode::Full] {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        plugin(directory.path(), &from.join("plugin.c"), mode);
+        let manifest = std::fs::read_to_string(from.join("domains.toml")).unwrap();
+        let mode = format!("objects = [\"plugin.sfi.o\"]\nmode = \"{}\"", format!("{mode:?}").to_lowercase());
+        std::fs::write(at("domains.toml"), manifest.replace("objects = [\"plugin.sfi.o\"]", &mode)).unwrap();
+        succeed(
+            Command::new("gcc")
+                .args(["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-I"])
+                .arg(root("crates/capi/include"))
+                .arg(from.join("host.c"))
+                .arg("-o")
+                .arg(at("host"))
+                .arg(libraries().join("libsfi.a"))
+                .args(["-lgcc_s", "-lm", "-lpthread", "-ldl"]),
+        );
+        assert_eq!(printed(Command::new(at("host")).current_dir(directory.path())), "all checks hold\n");
+    }
+}
