@@ -2,25 +2,11 @@
 //! objects and domains that they refuse.
 
 mod common;
-use common::{CALL_RAX, assemble, function, kind};
+use common::{CALL_RAX, assemble, budgeted, function, kind, paying, spin};
 use sfi_contract::{Mode, Rule};
 use sfi_loader::{
     BuildError, CallError, DomainSpec, FaultKind, Import, LinkError, Restart, SpecError, Trust, TypedFn, World,
 };
-
-/// Returns the text of a function that begins with a charge of this amount, and its trap.
-fn paying(name: &str, amount: u32, body: &str) -> String {
-    function(name, &format!("sub ${amount},%r14\njb 9f\n{body}\n9:\nint3"))
-}
-
-/// Counts down from its argument: 3 instructions, then 5 for each step.
-fn spin() -> String {
-    paying("spin", 3, "mov %rdi,%rax\n1:\nsub $5,%r14\njb 9f\ndec %rax\njne 1b\nret")
-}
-
-fn budgeted(name: &str, text: &str, most: u64) -> DomainSpec {
-    DomainSpec::new(name).object("text.o", assemble(text)).instructions(most)
-}
 
 fn unary(world: &World, domain: &str, name: &str) -> TypedFn<fn(u64) -> u64> {
     world.domain(domain).unwrap().export(name).unwrap()

@@ -3,23 +3,9 @@
 
 mod common;
 mod lane_domains;
-use common::{assemble, function, kind};
+use common::{budgeted, kind, paying, spin};
 use lane_domains::{Unary, alone, lanes};
-use sfi_loader::{CallError, DomainSpec, FaultKind, Import, LaneFn, Mode, Restart};
-
-/// Returns the text of a function that begins with a charge of this amount, and its trap.
-fn paying(name: &str, amount: u32, body: &str) -> String {
-    function(name, &format!("sub ${amount},%r14\njb 9f\n{body}\n9:\nint3"))
-}
-
-/// Counts down from its argument: 3 instructions, then 5 for each step.
-fn spin() -> String {
-    paying("spin", 3, "mov %rdi,%rax\n1:\nsub $5,%r14\njb 9f\ndec %rax\njne 1b\nret")
-}
-
-fn budgeted(name: &str, text: &str, most: u64) -> DomainSpec {
-    DomainSpec::new(name).object("text.o", assemble(text)).instructions(most)
-}
+use sfi_loader::{CallError, FaultKind, Import, LaneFn, Mode, Restart};
 
 /// Several threads run one budgeted domain, with one E-stack by turns and with several at once.
 /// None pays for another one.

@@ -2,17 +2,12 @@
 //! and for time, and its result is still judged by its own table.
 
 mod common;
-use common::{assemble, function};
+use common::{assemble, function, paying};
 use sfi_loader::{Budget, CallError, DomainSpec, FaultKind, Import, Manage, Restart, Status, Trust, TypedFn, World};
 use std::time::Duration;
 
 /// More than any of these tests takes.
 const PATIENCE: Duration = Duration::from_secs(20);
-
-/// Returns the text of a function that begins with a charge of this amount, and its trap.
-fn paying(name: &str, amount: u32, body: &str) -> String {
-    function(name, &format!("sub ${amount},%r14\njb 9f\n{body}\n9:\nint3"))
-}
 
 /// The strings by which a domain registers `work`.
 const NAMES: &str = ".data\nname: .asciz \"work\"\ntype: .asciz \"(int) -> int\"\n";

@@ -2,7 +2,7 @@
 //! demands.
 #![allow(dead_code)]
 
-use sfi_loader::{CallError, FaultKind};
+use sfi_loader::{CallError, DomainSpec, FaultKind};
 use std::io::Write;
 use std::process::{Command, Stdio};
 
@@ -43,4 +43,19 @@ pub fn kind(result: Result<u64, CallError>) -> FaultKind {
 pub fn maps() -> Vec<String> {
     let text = std::fs::read_to_string("/proc/self/maps").unwrap();
     text.lines().map(str::to_owned).collect()
+}
+
+/// Returns the text of a function that begins with a charge of this amount, and its trap.
+pub fn paying(name: &str, amount: u32, body: &str) -> String {
+    function(name, &format!("sub ${amount},%r14\njb 9f\n{body}\n9:\nint3"))
+}
+
+/// Counts down from its argument: 3 instructions, then 5 for each step.
+pub fn spin() -> String {
+    paying("spin", 3, "mov %rdi,%rax\n1:\nsub $5,%r14\njb 9f\ndec %rax\njne 1b\nret")
+}
+
+/// Describes a domain with this text and a budget of instructions.
+pub fn budgeted(name: &str, text: &str, most: u64) -> DomainSpec {
+    DomainSpec::new(name).object("text.o", assemble(text)).instructions(most)
 }
