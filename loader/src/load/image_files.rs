@@ -16,7 +16,8 @@ use crate::spec::DomainSpec;
 use crate::vm::sealed_file;
 use blake3::{Hash, Hasher};
 use rustix::fd::OwnedFd;
-use rustix::io::{Errno, pread};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 /// Bytes of a name.
@@ -57,6 +58,7 @@ impl Entry {
             return None;
         }
         let end = size.checked_sub(TAIL as u64)?;
+        let file = File::from(file);
         let tail = read(&file, end, TAIL)?;
         let (start, name) = tail.split_first_chunk()?;
         if name != self.name.as_bytes() {
@@ -68,7 +70,7 @@ impl Entry {
         if image.text_room() > start {
             return None;
         }
-        image.text_file = Some(file);
+        image.text_file = Some(file.into());
         Some(image)
     }
 }
@@ -104,16 +106,8 @@ impl Keep for Entry {
 }
 
 /// Reads this many bytes of a file.
-fn read(file: &OwnedFd, at: u64, size: usize) -> Option<Vec<u8>> {
+fn read(file: &File, at: u64, size: usize) -> Option<Vec<u8>> {
     let mut bytes = vec![0; size];
-    let mut done = 0;
-    while done < size {
-        match pread(file, &mut bytes[done..], at + done as u64) {
-            Ok(0) => return None,
-            Ok(count) => done += count,
-            Err(Errno::INTR) => {}
-            Err(_) => return None,
-        }
-    }
+    file.read_exact_at(&mut bytes, at).ok()?;
     Some(bytes)
 }

@@ -193,20 +193,8 @@ impl Domain {
     }
 
     /// Describes a fault of this domain that was met in a window: its own, or that of another lane.
+    /// It becomes the last fault.
     pub(crate) fn describe_in(
-        &self,
-        window: &Window,
-        raw: &RawFault,
-        trace: &Trace,
-        index: DomainId,
-        domains: &ById<DomainId, Domain>,
-    ) -> Fault {
-        let fault = self.describe_here(window, raw, trace, index, domains);
-        last::note(&fault);
-        fault
-    }
-
-    fn describe_here(
         &self,
         window: &Window,
         raw: &RawFault,
@@ -217,7 +205,7 @@ impl Domain {
         // A further thread stores through its own window. People know the place in the first one.
         let own = window.place(raw.address).filter(|_| window.is_view());
         let address = own.map_or(raw.address, |place| self.window.address(place).number());
-        describe::describe(
+        let fault = describe::describe(
             &RawFault { address, ..*raw },
             trace,
             &Scene {
@@ -238,7 +226,9 @@ impl Domain {
                 fiber_traps: [stubs::KEEP_TRAP, stubs::BRING_TRAP].map(|offset| self.image.trap - stubs::TRAP + offset),
                 function: &|at| self.names_at(at).function(at.bytes()),
             },
-        )
+        );
+        last::note(&fault);
+        fault
     }
 
     /// Finds the region at an address: in the domain's window, visible or not, or among the common

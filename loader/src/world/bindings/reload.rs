@@ -37,13 +37,23 @@ impl Held<'_> {
     /// initialisers run, the old domain stays.
     pub(crate) fn load_again(&mut self, index: DomainId, spec: Arc<DomainSpec>, wait: bool) -> Result<(), BuildError> {
         self.manager.changes()?;
-        let made = self.make(index, &spec, wait, |this, first| {
-            let plan = link::plan(&spec, &spec.roots(&this.domains[index].roots))?;
-            let around = Surroundings { regions: this.regions.as_slice(), map: &this.supply.map, entry: None };
-            Ok(load::load(&mut this.supply.places.draw(), &spec, &plan, &around, &stubs(&spec, first))?)
-        })?;
+        let made = self.make_loaded(index, &spec, wait)?;
         self.put(index, made, spec)?;
         self.initialise(index)
+    }
+
+    /// Loads a domain for the place of another one, which goes on.
+    pub(crate) fn make_loaded(
+        &mut self,
+        index: DomainId,
+        spec: &Arc<DomainSpec>,
+        wait: bool,
+    ) -> Result<Made, BuildError> {
+        self.make(index, spec, wait, |this, first| {
+            let plan = link::plan(spec, &spec.roots(&this.domains[index].roots))?;
+            let around = Surroundings { regions: this.regions.as_slice(), map: &this.supply.map, entry: None };
+            Ok(load::load(&mut this.supply.places.draw(), spec, &plan, &around, &stubs(spec, first))?)
+        })
     }
 
     /// Makes a domain for the place of another one, which goes on. `raise` gets the number of its

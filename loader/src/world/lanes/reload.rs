@@ -3,10 +3,7 @@
 //! built. All of that is done before a lane changes.
 
 use crate::gate::ids::DomainId;
-use crate::link;
-use crate::load::{self, Surroundings};
 use crate::spec::DomainSpec;
-use crate::world::bindings::described::stubs;
 use crate::world::bindings::reload::Made;
 use crate::world::builder::Builder;
 use crate::world::error::{BindError, BuildError, SpecError};
@@ -28,11 +25,7 @@ pub(crate) fn reload(lanes: &mut [&mut World], mut spec: DomainSpec) -> Result<(
     check(&held, index, &spec)?;
     let spec = Arc::new(spec);
     let further = Arc::new(DomainSpec::clone(&spec).without_files());
-    let made = held.make(index, &spec, true, |this, first| {
-        let plan = link::plan(&spec, &spec.roots(&this.domains[index].roots))?;
-        let around = Surroundings { regions: this.regions.as_slice(), map: &this.supply.map, entry: None };
-        Ok(load::load(&mut this.supply.places.draw(), &spec, &plan, &around, &stubs(&spec, first))?)
-    })?;
+    let made = held.make_loaded(index, &spec, true)?;
     let mut shared = Shared::of(&made.raised);
     let number = made.first;
     let mut all = Vec::new();
