@@ -4,11 +4,13 @@
 #![deny(unsafe_code)]
 
 pub mod ash;
+mod compile;
 pub mod crossing;
 mod fork;
 pub mod instance;
 pub mod link;
 mod objects;
+pub mod tcp;
 
 /// A measured operation.
 #[derive(Clone, Debug, PartialEq)]

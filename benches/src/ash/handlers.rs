@@ -1,10 +1,9 @@
 //! The handlers that are compared: in C for domains, and as functions of the host.
 
-use anyhow::{Context, ensure};
+use crate::compile::rewritten;
 use sfi_ash::handler::HandlerSpec;
 use sfi_ash::native::{NativeCall, NativeHandler};
 use sfi_contract::Mode;
-use std::process::Command;
 use std::time::Duration;
 
 /// The sources: those of `examples/ash`, by links, which become files in a package.
@@ -29,8 +28,8 @@ impl Objects {
         Ok(Self {
             mode,
             budget: budget.then_some(BUDGET),
-            increment: compile("increment.c", INCREMENT, mode, budget)?,
-            write: compile("write.c", WRITE, mode, budget)?,
+            increment: rewritten("increment.c", INCREMENT, mode, budget)?,
+            write: rewritten("write.c", WRITE, mode, budget)?,
         })
     }
 
@@ -38,30 +37,6 @@ impl Objects {
     pub(super) fn name(&self) -> String {
         format!("{} {}", if self.budget.is_some() { "budgeted" } else { "sandboxed" }, self.mode)
     }
-}
-
-/// Compiles the last of some sources with gcc. It includes the others.
-pub(super) fn gcc(sources: &[(&str, &str)], flags: &[&str]) -> anyhow::Result<Vec<u8>> {
-    let directory = tempfile::tempdir()?;
-    let path = |name: &str| directory.path().join(name);
-    for (name, text) in sources {
-        std::fs::write(path(name), text)?;
-    }
-    let name = sources.last().context("no source")?.0;
-    let mut gcc = Command::new("gcc");
-    gcc.args(["-O2", "-fPIE", "-ffreestanding"]).args(flags).args(["-c", name, "-o", "out.o"]);
-    let run = gcc.current_dir(directory.path()).output().context("`gcc` is missing")?;
-    ensure!(run.status.success(), "gcc: {}", String::from_utf8_lossy(&run.stderr));
-    Ok(std::fs::read(path("out.o"))?)
-}
-
-/// Compiles a handler and rewrites it.
-fn compile(name: &str, text: &str, mode: Mode, budget: bool) -> anyhow::Result<Vec<u8>> {
-    let flags: &[&str] = if budget { &["-ffixed-r14"] } else { &[] };
-    let object = gcc(&[("ash.h", sfi_ash::HEADER), (name, text)], flags)?;
-    let rewritten = sfi_rewriter::rewrite(&object, &sfi_rewriter::Options { mode, budget });
-    let rewritten = rewritten.map_err(|refusals| anyhow::anyhow!("{name} is refused: {}", refusals[0]))?;
-    Ok(rewritten.bytes)
 }
 
 /// Describes a handler for a UDP port without code.

@@ -1,7 +1,7 @@
 //! Copies and integrated loops: tables III and IV of the paper, in a domain of mode write.
 
-use super::handlers::gcc;
 use super::{Row, Table, median_of};
+use crate::compile::gcc;
 use anyhow::ensure;
 use sfi_contract::Mode;
 use sfi_dilp::{Catalog, Features, Options, builtin};

@@ -11,8 +11,8 @@
  *
  * Messages are Ethernet frames in memory that is read-only here. Frames that a handler sends and
  * wakes that it asks for happen when it commits, and never otherwise. After a fault, or when the
- * handler runs too long, its state and its segment are as before the message, its other memory is
- * as when it was loaded, and the message goes the normal way.
+ * handler runs too long, its state and its segment are as before the message, its other memory but
+ * for the buffer is as when it was loaded, and the message goes the normal way.
  */
 #ifndef SFI_ASH_H
 #define SFI_ASH_H
@@ -39,6 +39,9 @@ int ash_handle(const unsigned char *bytes, unsigned length, unsigned payload);
 extern unsigned char ash_state[], ash_state_end[];
 /* The segment, if the manifest gives one: of any size, and read-only but for the trusted calls. */
 extern const unsigned char ash_segment[], ash_segment_end[];
+/* The buffer, if the manifest gives one: the handler and the application write it at any time, and
+ * no abort restores it. Let the state say which bytes of it count. */
+extern unsigned char ash_buffer[], ash_buffer_end[];
 
 /* Trusted calls return 0, or -1 without any effect. */
 
@@ -56,11 +59,11 @@ int ash_wake(unsigned value);
 int ash_store(const void *destination, const void *data, unsigned length);
 
 /* Passes `length` bytes of the message, from `offset` on, through the loop `pipe` of the manifest,
- * by its number from 0 on, to memory, state or segment. `registers` are those of the loop's pipes,
- * in order. Returns the number of bytes that were stored, or -1 if the message does not have the
- * bytes, the manifest not the loop, or the segment not the room. The loop runs in the handler's
- * domain. It costs no crossing for memory and state. For the segment it stores to `ash_loop`, which
- * one ash_store copies. */
+ * by its number from 0 on, to memory, state, buffer or segment. `registers` are those of the loop's
+ * pipes, in order. Returns the number of bytes that were stored, or -1 if the message does not have
+ * the bytes, the manifest not the loop, or the segment not the room. The loop runs in the handler's
+ * domain, and costs no crossing. For the segment alone it stores to `ash_loop`, which one ash_store
+ * copies. */
 unsigned long dilp_run(unsigned long pipe, void *destination, const void *source, unsigned long length,
                        unsigned long *registers);
 /* Handlers with loops and a segment have them. */

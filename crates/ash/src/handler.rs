@@ -46,6 +46,9 @@ pub struct HandlerSpec {
     pub state: u64,
     /// Bytes of its segment, `ash_segment`. Only trusted calls write to it.
     pub segment: u64,
+    /// Bytes of its buffer, `ash_buffer`. Handler and application write to it, and no abort
+    /// restores it.
+    pub buffer: u64,
     /// Wall clock for one message. Does not count if there is a budget.
     pub time: Duration,
     /// Instructions for one message. Its objects then have the checks of `sfi rewrite --budget`,
@@ -77,6 +80,7 @@ impl HandlerSpec {
             stack: 64 << 10,
             state: 0,
             segment: 0,
+            buffer: 0,
             time: Duration::from_millis(100),
             budget: None,
             pipes: Vec::new(),
@@ -102,6 +106,7 @@ impl HandlerSpec {
 pub struct Keep {
     state: Option<RegionFile>,
     segment: Option<RegionFile>,
+    buffer: Option<RegionFile>,
 }
 
 impl Keep {
@@ -111,7 +116,7 @@ impl Keep {
     /// The operating system's.
     pub fn new(spec: &HandlerSpec) -> io::Result<Self> {
         let make = |bytes| if bytes == 0 { Ok(None) } else { RegionFile::create(bytes).map(Some) };
-        Ok(Self { state: make(spec.state)?, segment: make(spec.segment)? })
+        Ok(Self { state: make(spec.state)?, segment: make(spec.segment)?, buffer: make(spec.buffer)? })
     }
 
     /// Says whether a handler asks for memory of these sizes.
@@ -119,7 +124,7 @@ impl Keep {
         let fits = |file: &Option<RegionFile>, bytes: u64| {
             file.as_ref().map_or(0, RegionFile::bytes) == bytes.next_multiple_of(sfi_contract::layout::PAGE_SIZE)
         };
-        fits(&self.state, spec.state) && fits(&self.segment, spec.segment)
+        fits(&self.state, spec.state) && fits(&self.segment, spec.segment) && fits(&self.buffer, spec.buffer)
     }
 
     /// Maps the state for the application.
@@ -136,6 +141,14 @@ impl Keep {
     /// As [`Keep::state`].
     pub fn segment(&self) -> io::Result<View> {
         self.segment.as_ref().ok_or(io::ErrorKind::NotFound)?.view()
+    }
+
+    /// Maps the buffer for the application.
+    ///
+    /// # Errors
+    /// As [`Keep::state`].
+    pub fn buffer(&self) -> io::Result<View> {
+        self.buffer.as_ref().ok_or(io::ErrorKind::NotFound)?.view()
     }
 }
 
@@ -170,7 +183,7 @@ pub enum HandlerError {
         error: LookupError,
     },
     /// The memory does not fit.
-    #[error("handler `{0}`: the state or the segment has another size than before")]
+    #[error("handler `{0}`: the state, the segment or the buffer has another size than before")]
     Size(String),
     /// The operating system refuses memory.
     #[error("handler `{handler}` gets no memory")]
@@ -224,6 +237,8 @@ pub struct Handler {
     code: Code,
     state: Option<State>,
     segment: Option<View>,
+    /// The buffer, for code of the host's own.
+    buffer: Option<View>,
     keep: Keep,
 }
 
@@ -244,7 +259,7 @@ impl Handler {
         Self::with(spec, frames, longest, keep)
     }
 
-    /// As [`Handler::new`], with the state and the segment of an earlier handler.
+    /// As [`Handler::new`], with the memory of an earlier handler.
     ///
     /// # Errors
     /// [`HandlerError`].
@@ -291,7 +306,8 @@ impl Handler {
         let state = keep.state().map(Some).or_else(absent).map_err(&failed)?;
         let state = state.map(|view| State { saved: vec![0; view.len()], view });
         let segment = keep.segment().map(Some).or_else(absent).map_err(&failed)?;
-        Ok(Self { spec, code, state, segment, keep })
+        let buffer = keep.buffer().map(Some).or_else(absent).map_err(&failed)?;
+        Ok(Self { spec, code, state, segment, buffer, keep })
     }
 
     /// Returns its description.
@@ -311,7 +327,8 @@ impl Handler {
             Code::Native(code) => {
                 call::begin(None, longest);
                 let (state, segment) = (self.state.as_mut().map(|state| &mut state.view), self.segment.as_mut());
-                let taken = code(&mut NativeCall { messages, frame, head, state, segment });
+                let taken =
+                    code(&mut NativeCall { messages, frame, head, state, segment, buffer: self.buffer.as_mut() });
                 return if taken { Ended::Commit } else { Ended::Decline };
             }
         };
@@ -405,6 +422,10 @@ fn describe(
     if let Some(segment) = &keep.segment {
         world = world.region_file("segment", segment);
         domain = domain.shared("ash_segment", "segment", Access::Read);
+    }
+    if let Some(buffer) = &keep.buffer {
+        world = world.region_file("buffer", buffer);
+        domain = domain.shared("ash_buffer", "buffer", Access::ReadWrite);
     }
     if let Some(passed) = passed {
         world = world.region_file("loop", passed);

@@ -14,6 +14,7 @@
 //! owner = "alice"
 //! state = "4 KiB"         # ash_state: undone when the handler does not end well
 //! segment = "1 MiB"       # ash_segment: written by trusted calls only, and undone
+//! buffer = "64 KiB"       # ash_buffer: written by handler and application, never undone
 //! time = "5 ms"           # wall clock for one message
 //! budget = 2000           # instead: instructions, for objects of `sfi rewrite --budget`
 //! pipes = ["copy | checksum"] # loops for ash_ilp, by their numbers from 0 on
@@ -101,6 +102,8 @@ pub struct HandlerTable {
     pub state: Option<Size>,
     /// See [`HandlerSpec::segment`].
     pub segment: Option<Size>,
+    /// See [`HandlerSpec::buffer`].
+    pub buffer: Option<Size>,
     /// See [`HandlerSpec::time`].
     pub time: Option<Time>,
     /// See [`HandlerSpec::budget`].
@@ -247,6 +250,7 @@ impl Manifest {
                 stack: size(table.stack, default.stack),
                 state: size(table.state, default.state),
                 segment: size(table.segment, default.segment),
+                buffer: size(table.buffer, default.buffer),
                 time: table.time.map_or(default.time, |time| time.0),
                 budget: table.budget,
                 pipes: table.pipes.iter().map(chain).collect::<Result<_, _>>()?,

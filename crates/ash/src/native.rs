@@ -18,6 +18,8 @@ pub struct NativeCall<'a> {
     pub state: Option<&'a mut View>,
     /// The handler's segment.
     pub segment: Option<&'a mut View>,
+    /// The handler's buffer.
+    pub buffer: Option<&'a mut View>,
 }
 
 impl NativeCall<'_> {

@@ -250,17 +250,68 @@ fn a_budget_ends_a_handler_and_undoes_its_writes() {
     }
 }
 
+/// Passes the bytes after the first four to the buffer, then runs as many rounds as those say.
+const FILLS: &str = r#"
+#include "ash.h"
+static int examine(struct ash_message *m) { return m->length - m->payload >= 4; }
+static int commit(struct ash_message *m)
+{
+    unsigned rounds, length = m->length - m->payload - 4;
+    unsigned long size = ash_buffer_end - ash_buffer;
+    __builtin_memcpy(&rounds, m->bytes + m->payload, sizeof rounds);
+    ++*(volatile unsigned long *)ash_state;
+    if (length > size || ash_ilp(m, 0, ash_buffer, m->payload + 4, length, 0) != length)
+        return 1;
+    for (volatile unsigned i = 0; i < rounds; i++);
+    return 0;
+}
+static void abandon(struct ash_message *m) { (void)m; }
+ASH_HANDLER(examine, commit, abandon)
+"#;
+
+#[test]
+fn no_abort_restores_the_buffer() {
+    for (mode, segment) in MODES.into_iter().flat_map(|mode| [(mode, 0), (mode, 4096)]) {
+        let pipes = vec![builtin::chain("copy").unwrap()];
+        let spec = HandlerSpec { pipes, segment, buffer: 4096, ..handler(FILLS, mode, Some(5000)) };
+        let mut bench = Bench::with(spec.clone());
+        let keep = bench.engine.handler("handler").unwrap().keep();
+        let mut application = keep.buffer().unwrap();
+        let mut fill = |rounds: u32, data: &[u8]| {
+            bench.datagram(&[&rounds.to_le_bytes(), data].concat());
+            let mut found = vec![0; data.len()];
+            application.read(0, &mut found).unwrap();
+            let count = words(&bench.state("handler", 8))[0];
+            (found == data, count, bench.app.normal.len())
+        };
+        assert_eq!(fill(1, b"a message"), (true, 1, 0));
+        assert_eq!(fill(1_000_000, b"another message"), (true, 1, 1), "state is restored, the buffer is not");
+        assert_eq!(fill(1, &[7; 1000]), (true, 2, 1));
+        // The application writes to it, too, and a next handler finds all of it.
+        application.write(0, b"A").unwrap();
+        let memory = bench.engine.backend().memory().clone();
+        let longest = bench.engine.backend().longest();
+        let wrong = HandlerSpec { buffer: 8192, ..spec.clone() };
+        assert!(matches!(Handler::with(wrong, &memory, longest, keep.clone()), Err(HandlerError::Size(_))));
+        let next = Handler::with(spec, &memory, longest, keep).unwrap();
+        bench.engine.install(next).unwrap();
+        let mut found = [0; 3];
+        bench.engine.handler("handler").unwrap().keep().buffer().unwrap().read(0, &mut found).unwrap();
+        assert_eq!(found, *b"A\x07\x07");
+    }
+}
+
 #[test]
 fn a_manifest_names_pipes_and_budgets() {
     let text = |line: &str| {
         format!(
             "pipes = \"\"\"\npipe flip\ngauge 8\nout = not in\n\"\"\"\n[owners.a]\nquota = 1\n\
-             [handlers.h]\non = \"all\"\nowner = \"a\"\nbudget = 2000\npipes = [\"{line}\", \"copy\"]\n"
+             [handlers.h]\non = \"all\"\nowner = \"a\"\nbudget = 2000\nbuffer = \"8 KiB\"\npipes = [\"{line}\", \"copy\"]\n"
         )
     };
     let read = |line: &str| Manifest::parse(&text(line), Path::new("h.toml")).unwrap().handlers(Path::new("."));
     let [spec] = read("flip | checksum").unwrap().try_into().unwrap();
-    assert_eq!(spec.budget, Some(2000));
+    assert_eq!((spec.budget, spec.buffer), (Some(2000), 8192));
     let names: Vec<Vec<&str>> = spec.pipes.iter().map(|all| all.iter().map(|pipe| pipe.name()).collect()).collect();
     assert_eq!(names, [vec!["flip", "checksum"], vec!["copy"]]);
     let own = Transfer::compose("own", &spec.pipes[0], &Options { budget: true, ..Options::new(Mode::Write) }).unwrap();

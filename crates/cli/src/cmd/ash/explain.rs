@@ -37,6 +37,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         println!("  sees        {sees}");
         println!("  state       {} bytes, copied before each message", spec.state);
         println!("  segment     {} bytes, written by trusted calls", spec.segment);
+        println!("  buffer      {} bytes, never restored", spec.buffer);
         match spec.budget {
             Some(most) => println!("  budget      {most} instructions for a message"),
             None => println!("  time        {:?} for a message", spec.time),

@@ -1,0 +1,29 @@
+//! Objects of sources in C, by gcc.
+
+use anyhow::{Context, ensure};
+use sfi_contract::Mode;
+use std::process::Command;
+
+/// Compiles the last of some sources with gcc. It includes the others.
+pub(crate) fn gcc(sources: &[(&str, &str)], flags: &[&str]) -> anyhow::Result<Vec<u8>> {
+    let directory = tempfile::tempdir()?;
+    let path = |name: &str| directory.path().join(name);
+    for (name, text) in sources {
+        std::fs::write(path(name), text)?;
+    }
+    let name = sources.last().context("no source")?.0;
+    let mut gcc = Command::new("gcc");
+    gcc.args(["-O2", "-fPIE", "-ffreestanding"]).args(flags).args(["-c", name, "-o", "out.o"]);
+    let run = gcc.current_dir(directory.path()).output().context("`gcc` is missing")?;
+    ensure!(run.status.success(), "gcc: {}", String::from_utf8_lossy(&run.stderr));
+    Ok(std::fs::read(path("out.o"))?)
+}
+
+/// Compiles a handler and rewrites it.
+pub(crate) fn rewritten(name: &str, text: &str, mode: Mode, budget: bool) -> anyhow::Result<Vec<u8>> {
+    let flags: &[&str] = if budget { &["-ffixed-r14"] } else { &[] };
+    let object = gcc(&[("ash.h", sfi_ash::HEADER), (name, text)], flags)?;
+    let rewritten = sfi_rewriter::rewrite(&object, &sfi_rewriter::Options { mode, budget });
+    let rewritten = rewritten.map_err(|refusals| anyhow::anyhow!("{name} is refused: {}", refusals[0]))?;
+    Ok(rewritten.bytes)
+}

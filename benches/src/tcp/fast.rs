@@ -1,0 +1,117 @@
+//! The fast path as code of the host: what `tcp.c` does, in the loop or in another process.
+
+use super::block::{Block, Memory};
+use super::segment::{ACK, PUSH, sum};
+use sfi_ash::native::{NativeCall, NativeHandler};
+
+/// The application has the bytes that it waits for.
+pub const WAKE_DATA: u32 = 1;
+/// Bytes that were sent are acknowledged.
+pub const WAKE_SENT: u32 = 2;
+
+/// Bytes of the headers of Ethernet, IP and TCP without options.
+pub const PAYLOAD: usize = 54;
+/// Bytes that are copied and summed at a time. The cache holds them.
+const PIECE: usize = 512;
+
+/// The wishes of the fast path for a segment that it took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Taken {
+    /// An acknowledgement: a header of TCP.
+    pub answer: Option<[u8; 20]>,
+    /// The reason to wake the application.
+    pub wake: Option<u32>,
+}
+
+fn word(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
+}
+
+fn pseudo(block: &Block, length: usize) -> u64 {
+    u64::from(block.peer) + u64::from(block.own) + 0x0600 + u64::from((length as u16).swap_bytes())
+}
+
+/// Takes a segment, if it is predicted. `read` copies bytes of the frame.
+pub fn take(memory: &mut Memory, length: usize, read: impl Fn(usize, &mut [u8]) -> bool) -> Option<Taken> {
+    let mut head = [0; PAYLOAD];
+    let block = memory.block();
+    if block.live == 0 || length < PAYLOAD || !read(0, &mut head) {
+        return None;
+    }
+    let (data, (ip, tcp)) = (length - PAYLOAD, head[14..].split_at(20));
+    let acknowledged = word(tcp, 8).swap_bytes();
+    let is_predicted = word(ip, 12) == block.peer
+        && word(ip, 16) == block.own
+        && word(tcp, 0) == block.ports
+        && word(tcp, 4).swap_bytes() == block.expected
+        && ip[0] == 0x45
+        && (tcp[12], tcp[13] & !PUSH) == (0x50, ACK)
+        && acknowledged.wrapping_sub(block.first) <= block.most.wrapping_sub(block.first)
+        && (data > 0 || acknowledged != block.first)
+        && data <= memory.room(&block)
+        && sum(ip, 0) == 0xffff;
+    if !is_predicted {
+        return None;
+    }
+    let mut found = u64::from(sum(tcp, pseudo(&block, 20 + data)));
+    let mut piece = [0; PIECE];
+    for at in (0..data).step_by(PIECE) {
+        let piece = &mut piece[..PIECE.min(data - at)];
+        if !read(PAYLOAD + at, piece) {
+            return None;
+        }
+        found += u64::from(sum(piece, 0));
+        memory.put(block.arrived.wrapping_add(at as u64), piece);
+    }
+    (sum(&[], found) == 0xffff).then(|| finish(memory, block, tcp, data))
+}
+
+/// Advances the connection by a segment whose data is in its place.
+fn finish(memory: &mut Memory, mut block: Block, tcp: &[u8], data: usize) -> Taken {
+    let mut taken = Taken::default();
+    let acknowledged = word(tcp, 8).swap_bytes();
+    block.arrived = block.arrived.wrapping_add(data as u64);
+    block.expected = block.expected.wrapping_add(data as u32);
+    block.owed += u32::from(data > 0);
+    if data > 0 && block.owed >= 2 {
+        let window = memory.room(&block).min(usize::from(u16::MAX)) as u16;
+        block.owed = 0;
+        block.edge = block.expected.wrapping_add(u32::from(window));
+        taken.answer = Some(acknowledgement(&block, window));
+    }
+    let wanted = memory.wanted();
+    if wanted > 0 && block.arrived.wrapping_sub(memory.taken()) >= wanted {
+        taken.wake = Some(WAKE_DATA);
+    } else if acknowledged != block.first {
+        taken.wake = Some(WAKE_SENT);
+    }
+    block.window = u32::from(u16::from_be_bytes([tcp[14], tcp[15]]));
+    block.first = acknowledged;
+    memory.set_block(&block);
+    taken
+}
+
+fn acknowledgement(block: &Block, window: u16) -> [u8; 20] {
+    let mut out = [0; 20];
+    out[..4].copy_from_slice(&block.ports.rotate_left(16).to_le_bytes());
+    out[4..8].copy_from_slice(&block.most.to_be_bytes());
+    out[8..12].copy_from_slice(&block.expected.to_be_bytes());
+    (out[12], out[13]) = (0x50, ACK);
+    out[14..16].copy_from_slice(&window.to_be_bytes());
+    let found = !sum(&out, pseudo(block, out.len()));
+    out[16..18].copy_from_slice(&found.to_le_bytes());
+    out
+}
+
+/// Returns the fast path as a handler in the receive loop.
+pub fn native(mut memory: Memory) -> NativeHandler {
+    Box::new(move |call: &mut NativeCall<'_>| {
+        let taken = take(&mut memory, call.head().length(), |at, out| call.read(at, out).is_ok());
+        taken.is_some_and(|taken| carry_out(&taken, call))
+    })
+}
+
+/// Answers and wakes in the name of the fast path.
+pub fn carry_out(taken: &Taken, call: &mut NativeCall<'_>) -> bool {
+    taken.answer.is_none_or(|answer| call.reply(&answer)) && taken.wake.is_none_or(|value| call.wake(value))
+}

@@ -1,0 +1,1 @@
+../../../examples/ash/tcp.c
