@@ -140,7 +140,9 @@ impl Net {
             Way::Native => {
                 let keep = Keep::new(&spec).unwrap();
                 let plain = HandlerSpec { state: 0, buffer: 0, ..spec.clone() };
-                engine.install(Handler::native(plain, fast::native(memory(&keep))).unwrap()).unwrap();
+                engine
+                    .install(Handler::native(plain, fast::native(memory(&keep), fast::Work::default())).unwrap())
+                    .unwrap();
                 keep
             }
             Way::Sandboxed(mode, budget) => {

@@ -10,6 +10,7 @@ mod local;
 mod memory;
 mod net;
 mod peers;
+mod tcp;
 mod wire;
 
 use anyhow::Context;
@@ -77,6 +78,9 @@ pub fn measure(options: &Options) -> anyhow::Result<Report> {
     let mut report =
         Report { tables: vec![local::measure(&objects, options.rounds.max(1) * 20)?], ..Report::default() };
     report.tables.extend(memory::measure(options.rounds)?);
+    let kinds: Vec<_> =
+        objects.iter().map(|objects| (objects.name(), objects.mode, objects.budget.is_some())).collect();
+    report.tables.extend(tcp::measure(&kinds, options.rounds)?);
     if !options.network {
         report.skipped.push("round trips: not asked for".into());
         return Ok(report);

@@ -32,6 +32,17 @@ pub struct Block {
 
 /// Bytes of a block.
 const BYTES: usize = 56;
+/// Place of the fast path's wishes in the state, if another process has them.
+const NOTE: usize = 2048;
+
+/// The wishes of the fast path for a segment that it took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Taken {
+    /// An acknowledgement: a header of TCP.
+    pub answer: Option<[u8; 20]>,
+    /// The reason to wake the application.
+    pub wake: Option<u32>,
+}
 
 impl Block {
     fn decode(bytes: &[u8; BYTES]) -> Self {
@@ -111,7 +122,32 @@ impl Memory {
         self.buffer.write(8, &wanted.to_le_bytes()).expect("the buffer has words");
     }
 
-    /// Returns the room for bytes that arrive. None if the block was damaged.
+    /// Returns the number of bytes that wait for the application.
+    pub fn waiting(&self) -> usize {
+        self.block().arrived.wrapping_sub(self.taken()).min(self.size() as u64) as usize
+    }
+
+    /// Leaves the wishes of the fast path for another process.
+    pub fn note(&mut self, taken: Option<Taken>) {
+        let mut bytes = [0; 28];
+        if let Some(Taken { answer, wake }) = taken {
+            bytes[0] = 1 | u8::from(answer.is_some()) << 1;
+            bytes[4..8].copy_from_slice(&wake.unwrap_or(0).to_le_bytes());
+            bytes[8..].copy_from_slice(&answer.unwrap_or([0; 20]));
+        }
+        self.state.write(NOTE, &bytes).expect("the state has a note");
+    }
+
+    /// Returns the wishes that another process left.
+    pub fn noted(&mut self) -> Option<Taken> {
+        let mut bytes = [0; 28];
+        self.state.read(NOTE, &mut bytes).expect("the state has a note");
+        let wake = u32::from_le_bytes(bytes[4..8].try_into().expect("four bytes"));
+        let answer = (bytes[0] & 2 != 0).then(|| bytes[8..].try_into().expect("twenty bytes"));
+        (bytes[0] & 1 != 0).then_some(Taken { answer, wake: (wake != 0).then_some(wake) })
+    }
+
+    /// Returns the room for bytes that arrive, and none if the block was damaged.
     pub fn room(&self, block: &Block) -> usize {
         (self.size() as u64).saturating_sub(block.arrived.wrapping_sub(self.taken())) as usize
     }

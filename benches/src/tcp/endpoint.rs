@@ -149,9 +149,8 @@ impl Endpoint {
 
     /// Reads data. Returns the number of bytes.
     pub fn read(&mut self, out: &mut [u8]) -> usize {
-        let (block, taken) = (self.memory.block(), self.memory.taken());
-        let waiting = block.arrived.wrapping_sub(taken).min(self.memory.size() as u64);
-        let count = waiting.min(out.len() as u64) as usize;
+        let (waiting, taken) = (self.memory.waiting(), self.memory.taken());
+        let count = waiting.min(out.len());
         self.memory.get(taken, &mut out[..count]);
         self.skip(count);
         count

@@ -17,7 +17,7 @@ use sfi_ash::handler::HandlerSpec;
 use sfi_contract::Mode;
 use std::time::Duration;
 
-pub use block::{BUFFER, Block, Memory, RING, STATE};
+pub use block::{BUFFER, Block, Memory, RING, STATE, Taken};
 pub use endpoint::{Endpoint, Stage};
 pub use segment::{ACK, Address, FIN, PUSH, RST, SYN, Segment, sum};
 

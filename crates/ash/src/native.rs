@@ -28,6 +28,11 @@ impl NativeCall<'_> {
         &self.head
     }
 
+    /// Returns the place of the message in the back end's memory, for others that map it.
+    pub fn at(&self) -> usize {
+        self.frame.at
+    }
+
     /// Copies bytes out of the message.
     ///
     /// # Errors
