@@ -208,6 +208,11 @@ pub(crate) struct Old<'p, 'a> {
     functions: BTreeMap<(usize, u64), Vec<(&'a str, bool)>>,
 }
 
+/// Says whether control may go on after an instruction.
+pub(crate) fn falls_through(flow: Flow) -> bool {
+    !matches!(flow, Flow::Jump(_) | Flow::JumpIndirect | Flow::Return | Flow::Stop)
+}
+
 impl<'p, 'a> Old<'p, 'a> {
     /// Says whether an instruction is `mov %rsp,m`, or the second of `mov %rsp,%r` and `mov %r,m`.
     pub(crate) fn saves_stack(&self, at: Index) -> bool {
@@ -240,7 +245,11 @@ impl<'p, 'a> Old<'p, 'a> {
         };
         for symbol in pair.old.symbols.iter().filter(|s| is_function(s)) {
             if let Place::Section(section) = symbol.place {
-                old.functions.entry((section, symbol.value)).or_default().push(stem(symbol.name));
+                let (name, cold) = stem(symbol.name);
+                // An empty unlikely part has no code of its function.
+                if !cold || symbol.size != 0 {
+                    old.functions.entry((section, symbol.value)).or_default().push((name, cold));
+                }
             }
         }
         for trace in traces {

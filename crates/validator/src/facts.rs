@@ -4,6 +4,7 @@
 
 use crate::code::{Flow, Index, Old};
 use crate::jump_tables;
+use crate::leaves::Registers;
 use crate::object::kind;
 use crate::sets::{ARGUMENTS, Effects, PRESERVED, R15, RAX, RBP, RSP, number, whole};
 use crate::sums::Sums;
@@ -30,6 +31,13 @@ pub(crate) enum Fact {
     Sum,
 }
 
+/// Marks the numbers of stack pointers with several names before a label. The rest is the label's
+/// index.
+const JOINED: u32 = 1 << 31;
+
+/// A word of the frame at an index: the place for index 0, the index register, and the scale.
+type Indexed = ((u32, i64), usize, u32);
+
 /// Facts at a point of a function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Facts {
@@ -39,6 +47,8 @@ pub(crate) struct Facts {
     loaded: u16,
     /// Words of the frame by place, in order.
     slots: Vec<((u32, i64), Fact)>,
+    /// Stack pointers that were stored into the frame at an index.
+    indexed: Vec<(Indexed, Fact)>,
     /// %al may hold the number of vector registers that a variadic call passes.
     pub count: bool,
     /// Registers that may hold a target of a switch.
@@ -53,12 +63,14 @@ impl Facts {
         for number in PRESERVED.into_iter().chain([11, 10, 9, 8, 7, 6, 1, 2]) {
             registers[number] = Fact::Caller(number as u8);
         }
-        Facts { registers, loaded: 0, slots: Vec::new(), count: true, sums: Sums::default() }
+        Facts { registers, loaded: 0, slots: Vec::new(), indexed: Vec::new(), count: true, sums: Sums::default() }
     }
 
-    /// Keeps the facts that both have. Says whether fewer are left.
-    pub(crate) fn join(&mut self, other: &Facts) -> bool {
+    /// Keeps the facts that both have, where control comes to a label. Says whether they changed.
+    pub(crate) fn join(&mut self, other: &Facts, label: Option<Index>) -> bool {
         let before = self.clone();
+        let renamed = label.and_then(|label| self.rename_both(other, JOINED | label as u32));
+        let other = renamed.as_ref().unwrap_or(other);
         for (mine, theirs) in self.registers.iter_mut().zip(&other.registers) {
             if mine != theirs {
                 *mine = Fact::Unknown;
@@ -67,10 +79,73 @@ impl Facts {
         self.slots.retain(|slot| {
             other.slots.binary_search_by_key(&slot.0, |s| s.0).is_ok_and(|at| other.slots[at].1 == slot.1)
         });
+        self.indexed.retain(|slot| other.indexed.contains(slot));
         self.loaded |= other.loaded;
         self.count |= other.count;
         self.sums.join(other.sums);
         *self != before
+    }
+
+    /// Gives the stack pointer one name if it was computed and has two of them. Returns the other
+    /// facts with that name.
+    fn rename_both(&mut self, other: &Facts, name: u32) -> Option<Facts> {
+        let computed = |facts: &Facts| match facts.registers[RSP] {
+            Fact::Stack(base, distance) if base != 0 => Some((base, distance)),
+            _ => None,
+        };
+        let (mine, theirs) = (computed(self)?, computed(other)?);
+        (mine != theirs).then(|| {
+            let mut other = other.clone();
+            self.rename(mine, name);
+            other.rename(theirs, name);
+            other
+        })
+    }
+
+    /// Lets all places that count from `old` count from a stack pointer at `distance` from it.
+    fn rename(&mut self, (old, distance): (u32, i64), name: u32) {
+        if old != name {
+            self.forget(name);
+        }
+        let place = |place: (u32, i64)| match place {
+            (base, at) if base == old => (name, at.wrapping_sub(distance)),
+            other => other,
+        };
+        let fact = |fact: Fact| match fact {
+            Fact::Stack(base, at) if base == old => Fact::Stack(name, at.wrapping_sub(distance)),
+            other => other,
+        };
+        self.registers = self.registers.map(fact);
+        for slot in &mut self.slots {
+            *slot = (place(slot.0), fact(slot.1));
+        }
+        self.slots.sort_unstable_by_key(|slot| slot.0);
+        for ((at, ..), held) in &mut self.indexed {
+            (*at, *held) = (place(*at), fact(*held));
+        }
+    }
+
+    /// Forgets all places that count from the last stack pointer of this name.
+    fn forget(&mut self, name: u32) {
+        let named = |fact: Fact| matches!(fact, Fact::Stack(base, _) if base == name);
+        self.registers = self.registers.map(|fact| if named(fact) { Fact::Unknown } else { fact });
+        self.slots.retain(|((base, _), fact)| *base != name && !named(*fact));
+        self.indexed.retain(|(((base, _), ..), fact)| *base != name && !named(*fact));
+    }
+
+    /// Gives a name to a stack pointer that an instruction computed.
+    fn name_stack(&mut self, at: Index) {
+        let name = at as u32 + 1;
+        self.forget(name);
+        self.registers[RSP] = Fact::Stack(name, 0);
+    }
+
+    /// Says whether control can come to a label with the stack pointers of both facts. `self`: the
+    /// facts at the label.
+    pub(crate) fn has_stack_of(&self, other: &Facts, label: Index) -> bool {
+        let joined = Fact::Stack(JOINED | label as u32, 0);
+        let computed = matches!(other.registers[RSP], Fact::Stack(base, _) if base != 0);
+        self.registers[RSP] == other.registers[RSP] || (self.registers[RSP] == joined && computed)
     }
 
     /// Returns the distance of the stack pointer from its place at the entry.
@@ -101,6 +176,17 @@ impl Facts {
             }
             _ => None,
         }
+    }
+
+    /// Returns the word of the frame that an operand with an index is.
+    fn indexed(&self, old: &Old<'_, '_>, at: Index) -> Option<Indexed> {
+        let insn = &old.text.insns[at];
+        let ins = &insn.ins;
+        let own = !matches!(ins.segment_prefix(), Register::FS | Register::GS) && insn.displacement.is_none();
+        let index = number(ins.memory_index()).filter(|_| own && ins.memory_index().is_gpr64())?;
+        let Fact::Stack(base, distance) = self.registers[number(ins.memory_base())?] else { return None };
+        let place = (base, distance.wrapping_add(ins.memory_displacement64() as i64));
+        Some((place, index, ins.memory_index_scale()))
     }
 
     /// Returns the content of a word of the frame.
@@ -141,10 +227,21 @@ impl Facts {
         }
     }
 
-    /// Moves past an instruction. `place`: the place that a rip-relative operand names.
-    pub(crate) fn step(&mut self, old: &Old<'_, '_>, effects: &Effects, at: Index, place: Option<(usize, i64)>) {
+    /// Moves past an instruction. `place`: the place that a rip-relative operand names. `called`:
+    /// the registers that a call may change.
+    pub(crate) fn step(
+        &mut self,
+        old: &Old<'_, '_>,
+        effects: &Effects,
+        at: Index,
+        place: Option<(usize, i64)>,
+        called: Registers,
+    ) {
         let before = self.registers[RSP];
-        self.execute(old, effects, at, place);
+        let calls = matches!(old.flow[at], Flow::Call(_) | Flow::CallIndirect);
+        let changed = effects.changes | if calls { called } else { 0 };
+        self.execute(old, effects, at, place, called);
+        self.indexed.retain(|((_, index, _), _)| changed & 1 << *index == 0);
         self.sums.step(old, effects, at);
         // Words below the stack pointer belong to nobody.
         if let (Fact::Stack(base, low), Fact::Stack(other, high)) = (before, self.registers[RSP])
@@ -152,13 +249,21 @@ impl Facts {
             && low < high
         {
             self.slots.retain(|((of, at), _)| *of != base || *at >= high);
+            self.indexed.retain(|(((of, _), ..), _)| *of != base);
         }
     }
 
-    fn execute(&mut self, old: &Old<'_, '_>, effects: &Effects, at: Index, place: Option<(usize, i64)>) {
+    fn execute(
+        &mut self,
+        old: &Old<'_, '_>,
+        effects: &Effects,
+        at: Index,
+        place: Option<(usize, i64)>,
+        called: Registers,
+    ) {
         let ins = &old.text.insns[at].ins;
         match old.flow[at] {
-            Flow::Call(_) | Flow::CallIndirect => return self.called(),
+            Flow::Call(_) | Flow::CallIndirect => return self.called(called),
             Flow::Next => {}
             _ => return,
         }
@@ -190,6 +295,9 @@ impl Facts {
             Mnemonic::Xchg if ins.op0_register().is_gpr64() && ins.op1_register().is_gpr64() => {
                 if let (Some(a), Some(b)) = (number(ins.op0_register()), number(ins.op1_register())) {
                     self.registers.swap(a, b);
+                    if (a == RSP || b == RSP) && self.registers[RSP] == Fact::Unknown {
+                        self.name_stack(at);
+                    }
                 }
                 return;
             }
@@ -202,6 +310,14 @@ impl Facts {
         };
         let from = if ins.op1_kind() == OpKind::Register { ins.op1_register() } else { ins.memory_base() };
         let loaded = effects.loads || number(from).is_some_and(|from| self.loaded >> from & 1 != 0);
+        if effects.stores
+            && let Some(word) = self.indexed(old, at)
+        {
+            self.indexed.retain(|(known, _)| *known != word);
+            if ins.mnemonic() == Mnemonic::Mov && ins.op1_register().is_gpr64() && matches!(value, Fact::Stack(..)) {
+                self.indexed.push((word, value));
+            }
+        }
         if effects.stores
             && !ins.is_string_instruction()
             && let Some(place) = self.operand(old, at)
@@ -219,11 +335,11 @@ impl Facts {
             && ins.op0_register().is_gpr64()
         {
             let moved = to == RSP && (effects.named >> RSP) & 1 != 0 && writes_first(ins);
-            self.registers[to] = match value {
-                _ if to == RSP && !writes_first(ins) => self.registers[to],
-                Fact::Unknown if moved => Fact::Stack(at as u32 + 1, 0),
-                value => value,
-            };
+            match value {
+                _ if to == RSP && !writes_first(ins) => {}
+                value if moved && !matches!(value, Fact::Stack(..)) => self.name_stack(at),
+                value => self.registers[to] = value,
+            }
             self.loaded &= !(1 << to);
             if loaded && to != RSP {
                 self.loaded |= 1 << to;
@@ -240,13 +356,13 @@ impl Facts {
     /// Moves past a call. A function that gets the address of a word may change it: the pointer in
     /// a string or vector of C++ leads into the frame first, and then elsewhere. Saved registers
     /// stay.
-    fn called(&mut self) {
+    fn called(&mut self, changed: Registers) {
         self.count = false;
         let passed = ARGUMENTS.map(|number| self.registers[number]);
         self.slots.retain(|(place, fact)| {
             !matches!(fact, Fact::Stack(..)) || !passed.contains(&Fact::Stack(place.0, place.1))
         });
-        for number in (0..16).filter(|n| *n != RSP && !PRESERVED.contains(n)) {
+        for number in (0..16).filter(|n| *n != RSP && changed & 1 << n != 0) {
             self.registers[number] = Fact::Unknown;
         }
     }
@@ -281,13 +397,17 @@ impl Facts {
         };
         match ins.mnemonic() {
             Mnemonic::Mov if ins.op1_kind() == OpKind::Register => register(ins.op1_register()),
-            Mnemonic::Mov if ins.op1_kind() == OpKind::Memory && jump_tables::base(old, at).is_some() => {
-                jump_tables::base(old, at).map_or(Fact::Unknown, |(section, base)| Fact::Target(section as u32, base))
+            Mnemonic::Mov if ins.op1_kind() == OpKind::Memory && jump_tables::read(old, at).is_some() => {
+                jump_tables::read(old, at).map_or(Fact::Unknown, |(section, base)| Fact::Target(section as u32, base))
             }
             Mnemonic::Mov if ins.op1_kind() == OpKind::Memory => match (indexed(), self.operand(old, at)) {
                 (Some((section, base, 8)), _) => Fact::Target(section, base),
                 (_, Some(place)) if ins.op0_register().is_gpr64() => self.slot(place),
-                _ => Fact::Unknown,
+                _ => {
+                    let word = self.indexed(old, at).filter(|_| ins.op0_register().is_gpr64());
+                    let held = self.indexed.iter().find(|(known, _)| Some(*known) == word);
+                    held.map_or(Fact::Unknown, |(_, fact)| *fact)
+                }
             },
             Mnemonic::Movsxd if ins.op1_kind() == OpKind::Memory => match indexed() {
                 Some((section, base, 4)) => Fact::Entry(section, base),

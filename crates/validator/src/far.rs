@@ -185,7 +185,8 @@ impl Walk<'_, '_, '_> {
         let Fact::Stack(by, 0) = stand.facts.registers[RSP] else { return false };
         let loads = by
             .checked_sub(1)
-            .map(|by| &self.context.old.text.insns[by as usize].ins)
+            .and_then(|by| self.context.old.text.insns.get(by as usize))
+            .map(|by| &by.ins)
             .is_some_and(|ins| ins.mnemonic() == Mnemonic::Mov && ins.op1_kind() == OpKind::Memory);
         self.context.old.flow[at] == Flow::JumpIndirect && loads && !crate::facts::is_callers(&stand.facts, RBP)
     }

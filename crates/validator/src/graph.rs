@@ -1,13 +1,14 @@
 //! The original program's control flow: functions, labels, targets of indirect jumps, and the facts
 //! at each label.
 
-use crate::code::{Dest, Flow, Index, Old};
+use crate::code::{Dest, Flow, Index, Old, falls_through};
 use crate::facts::{Fact, Facts, named_place};
 use crate::jump_tables::{self, JumpTables};
 use crate::landings::{Landing, Unwinding};
+use crate::leaves::Leaves;
 use crate::object::{is_function, is_open, kind};
 use crate::sets::{Effects, RBP, RSP, effects};
-use iced_x86::{InstructionInfoFactory, Mnemonic, OpKind, Register};
+use iced_x86::{Code as Opcode, InstructionInfoFactory, Mnemonic, OpKind, Register};
 use sfi_elf::Place;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -53,6 +54,7 @@ pub(crate) struct Graph {
     /// Labels whose address is taken, by group of code.
     interior: HashMap<u32, Vec<Index>>,
     group: Vec<u32>,
+    leaves: Leaves,
     /// Registers that each group of code pops.
     pops: HashSet<(u32, usize)>,
     /// Calls that do not return.
@@ -103,6 +105,7 @@ impl Graph {
             jumps: HashMap::new(),
             interior: HashMap::new(),
             group: Vec::new(),
+            leaves: Leaves::default(),
             pops: HashSet::new(),
             endless: HashSet::new(),
             entries: [BTreeMap::new(), BTreeMap::new()],
@@ -119,6 +122,7 @@ impl Graph {
         }
         graph.labels(old);
         graph.groups(old);
+        graph.leaves = Leaves::find(old, &graph.effects, &graph.group, &graph.entry);
         graph.flow(old);
         graph
     }
@@ -136,7 +140,20 @@ impl Graph {
 
     /// Says whether a call is of a function that never returns.
     pub(crate) fn is_endless(&self, old: &Old<'_, '_>, call: Index) -> bool {
-        ends(old, call)
+        ends(old, call) || self.exits(old, call)
+    }
+
+    /// Says whether a system call ends the thread or the program.
+    fn exits(&self, old: &Old<'_, '_>, at: Index) -> bool {
+        const EXIT: [u64; 2] = [60, 231];
+        let before = at.checked_sub(1).filter(|before| old.text.next(*before) == Some(at) && !self.label[at]);
+        old.text.insns[at].ins.mnemonic() == Mnemonic::Syscall
+            && before.is_some_and(|before| {
+                let ins = &old.text.insns[before].ins;
+                ins.code() == Opcode::Mov_r32_imm32
+                    && ins.op0_register() == Register::EAX
+                    && EXIT.contains(&ins.immediate(1))
+            })
     }
 
     fn labels(&mut self, old: &Old<'_, '_>) {
@@ -241,7 +258,7 @@ impl Graph {
                 }
                 _ => {}
             }
-            if let Some(next) = next.filter(|_| falls_through(old.flow[at])) {
+            if let Some(next) = next.filter(|_| falls_through(old.flow[at]) && !self.is_endless(old, at)) {
                 join(&mut parent, at, next);
             }
         }
@@ -322,8 +339,7 @@ impl Graph {
             // A call does not return if other code reaches the label after it with another stack,
             // or if the next function begins there.
             if let Some((call, (to, facts))) = pending.late.pop_first() {
-                let stack = |facts: &Facts| facts.registers[RSP];
-                if self.facts.get(&to).is_some_and(|known| stack(known) != stack(&facts)) {
+                if self.facts.get(&to).is_some_and(|known| !known.has_stack_of(&facts, to)) {
                     self.endless.insert(call);
                 } else {
                     self.reach(to, &facts, &mut pending);
@@ -349,12 +365,18 @@ impl Graph {
         }
         self.label[to] = true;
         let changed = match self.facts.get_mut(&to) {
-            Some(known) => known.join(facts),
+            Some(known) => known.join(facts, Some(to)),
             None => self.facts.insert(to, facts.clone()).is_none(),
         };
         if changed {
             pending.work.push(to);
         }
+    }
+
+    /// Moves facts past an instruction.
+    pub(crate) fn step(&self, old: &Old<'_, '_>, at: Index, facts: &mut Facts) {
+        let called = self.leaves.changed(old, at, &self.group);
+        facts.step(old, &self.effects[at], at, named_place(old, at), called);
     }
 
     /// Follows control from a label to the next.
@@ -384,7 +406,7 @@ impl Graph {
                 self.jumps.insert(at, targets);
             }
             self.note_receivers(old, at, &facts, pending);
-            facts.step(old, &self.effects[at], at, named_place(old, at));
+            self.step(old, at, &mut facts);
             if let Some(landing) = self.landings.get(&at).copied() {
                 let mut facts = facts.clone();
                 facts.lower_arguments(landing.arguments);
@@ -398,7 +420,7 @@ impl Graph {
                 _ if old.text.insns[at].is_nop() => called,
                 _ => None,
             };
-            if ends(old, at) {
+            if self.is_endless(old, at) {
                 self.endless.insert(at);
                 return;
             }
@@ -440,7 +462,7 @@ impl Graph {
         }
         if matches!(old.flow[at], Flow::Call(_) | Flow::CallIndirect) {
             match &mut receivers.frame {
-                Some(known) => _ = known.join(facts),
+                Some(known) => _ = known.join(facts, None),
                 None => receivers.frame = Some(facts.clone()),
             }
         }
@@ -473,7 +495,9 @@ impl Graph {
         let all = || self.interior.get(&self.group[at]).cloned().unwrap_or_default();
         match fact {
             Fact::Target(section, base) => {
-                let inside = self.table(section as usize, base);
+                // Tables of other functions may follow.
+                let mut inside = self.table(section as usize, base);
+                inside.retain(|to| self.group[*to] == self.group[at]);
                 let known = !inside.is_empty() && inside.iter().all(|to| !self.entry[*to]);
                 let tail = matches!(facts.height(), Some(0) | None);
                 if known { Targets { inside, tail: false } } else { Targets { inside: all(), tail } }
@@ -533,11 +557,6 @@ fn ends(old: &Old<'_, '_>, call: Index) -> bool {
         }
         _ => false,
     }
-}
-
-/// Says whether control may go on after an instruction.
-pub(crate) fn falls_through(flow: Flow) -> bool {
-    !matches!(flow, Flow::Jump(_) | Flow::JumpIndirect | Flow::Return | Flow::Stop)
 }
 
 fn root(parent: &mut [u32], mut at: usize) -> u32 {

@@ -61,16 +61,23 @@ impl JumpTables {
     }
 }
 
-/// Returns the table that an instruction reads: `jmp *table(,%r,8)`, or `mov table(,%r,8),%r`
-/// followed by the jump.
+/// Returns the table that an instruction reads for a jump: `jmp *table(,%r,8)`, or `mov
+/// table(,%r,8),%r` followed by the jump.
 pub(crate) fn base(old: &Old<'_, '_>, at: Index) -> Option<(usize, i64)> {
+    let register = old.text.insns[at].ins.op0_register();
+    let next = || old.text.next(at).filter(|next| old.flow[*next] == Flow::JumpIndirect);
+    let jumps = || next().is_some_and(|next| old.text.insns[next].ins.op0_register() == register);
+    read(old, at).filter(|_| old.flow[at] == Flow::JumpIndirect || jumps())
+}
+
+/// Returns the table from which an instruction reads an entry. The jump may be far away, if a
+/// compiler joined the jumps of a function.
+pub(crate) fn read(old: &Old<'_, '_>, at: Index) -> Option<(usize, i64)> {
     let insn = &old.text.insns[at];
     let ins = &insn.ins;
     let indexed = ins.memory_base() == Register::None && ins.memory_index_scale() == 8;
-    let next = old.text.next(at).filter(|next| old.flow[*next] == Flow::JumpIndirect);
-    let jumps = || next.is_some_and(|next| old.text.insns[next].ins.op0_register() == ins.op0_register());
     let loads = ins.mnemonic() == Mnemonic::Mov && ins.op0_register().is_gpr64();
-    let reads = indexed && (old.flow[at] == Flow::JumpIndirect || (loads && jumps()));
+    let reads = indexed && (old.flow[at] == Flow::JumpIndirect || loads);
     any_place(old, at, insn.displacement.filter(|_| reads))
 }
 

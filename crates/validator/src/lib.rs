@@ -11,7 +11,7 @@
 //! - `object`: both files, with their sections paired.
 //! - `code`: the instructions.
 //! - `frames`, `landings`: the unwind tables.
-//! - `facts`, `graph`: the original's control flow.
+//! - `facts`, `leaves`, `graph`: the original's control flow.
 //! - `context`: both programs side by side.
 //! - `walk`, `control`: the lockstep. `alike` handles the common case, `machine` over `value` all
 //!   others.
@@ -38,6 +38,7 @@ mod generic;
 mod graph;
 mod jump_tables;
 mod landings;
+mod leaves;
 mod machine;
 mod needs;
 mod object;

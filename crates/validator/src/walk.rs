@@ -6,7 +6,7 @@ use crate::alike::{RegisterPlace, alike};
 use crate::code::{Dest, Flow, Index, Insn, Kept};
 use crate::context::Context;
 use crate::difference::{Difference, unproved, wrong};
-use crate::facts::{Fact, Facts, is_callers, named_place, reads_text};
+use crate::facts::{Fact, Facts, is_callers, reads_text};
 use crate::graph::Graph;
 use crate::machine::Machine;
 use crate::object::kind;
@@ -274,8 +274,7 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
     }
 
     pub(crate) fn step_facts(&self, at: Index, stand: &mut Stand) {
-        let place = named_place(&self.context.old, at);
-        stand.facts.step(&self.context.old, &self.graph.effects[at], at, place);
+        self.graph.step(&self.context.old, at, &mut stand.facts);
     }
 
     /// Returns the end of the code that serves an instruction, given the walk's place. After a jump

@@ -168,9 +168,8 @@ fn objects(root: &Path, to: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut objects = Vec::new();
     for (number, (source, flags)) in units.iter().enumerate() {
         let stem = source.file_stem().context("a name")?.to_string_lossy();
-        // Cases of refusals give no object. A case that the validator does not prove cannot show a
-        // mistake.
-        if stem.starts_with("refused") || stem == "own_stack_by_hand" {
+        // Cases of refusals give no object.
+        if stem.starts_with("refused") {
             continue;
         }
         let object = to.join(format!("{number:03}-{stem}.o"));

@@ -221,7 +221,10 @@ impl<'o> Code<'o, '_> {
             functions.iter().filter(|(start, _)| *start == at).map(|(_, symbol)| base(*symbol).0).collect()
         };
         let first = target.functions.partition_point(|(start, _)| *start < offset);
-        let here: Vec<_> = target.functions[first..].iter().take_while(|(start, _)| *start == offset).collect();
+        // An empty cold part has no code of its function.
+        let empty = |symbol: SymbolIndex| base(symbol).1 && self.object.symbols[symbol].size == 0;
+        let here = target.functions[first..].iter().take_while(|(start, _)| *start == offset);
+        let here: Vec<_> = here.filter(|(_, symbol)| !empty(*symbol)).collect();
         if here.is_empty() || here.iter().any(|(_, symbol)| !base(*symbol).1) {
             return None;
         }
