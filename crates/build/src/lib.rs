@@ -30,6 +30,7 @@ pub use archive::archive;
 pub use error::Error;
 pub use sfi_contract::Mode;
 
+use sfi_rewriter::Options;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -39,6 +40,7 @@ use std::process::Command;
 pub struct Plugin {
     name: String,
     mode: Mode,
+    budget: bool,
     compiler: cc::Build,
     is_compiled: bool,
     archives: Vec<PathBuf>,
@@ -60,6 +62,7 @@ impl Plugin {
         Plugin {
             name: name.into(),
             mode: Mode::default(),
+            budget: false,
             compiler,
             is_compiled: false,
             archives: Vec::new(),
@@ -74,6 +77,14 @@ impl Plugin {
     /// mode.
     pub fn mode(mut self, mode: Mode) -> Plugin {
         self.mode = mode;
+        self
+    }
+
+    /// Gives the plugin a budget of instructions, which the domain that loads it sets. Sources are
+    /// compiled with `-ffixed-r14`, which gcc knows. Archives must have been compiled so.
+    pub fn budget(mut self) -> Plugin {
+        self.budget = true;
+        self.compiler.flag("-ffixed-r14");
         self
     }
 
@@ -175,7 +186,8 @@ impl Plugin {
         for source in &self.crates {
             inputs.push(static_library(source, &folder)?);
         }
-        let rewritten = objects::rewrite(&inputs, self.mode, self.skip_refused)?;
+        let rewritten =
+            objects::rewrite(&inputs, &Options { mode: self.mode, budget: self.budget }, self.skip_refused)?;
         let path = folder.join(format!("{}.sfi.a", self.name));
         std::fs::write(&path, archive(&rewritten.members)?)
             .map_err(|source| Error::File { path: path.clone(), source })?;

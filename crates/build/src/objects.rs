@@ -1,6 +1,6 @@
 //! Turns compiled objects and archives into rewritten and verified objects.
 
-use crate::{Error, Mode};
+use crate::Error;
 
 use rayon::prelude::*;
 use sfi_rewriter::Options;
@@ -27,7 +27,7 @@ struct Source {
 }
 
 /// Rewrites, validates and verifies all objects, in parallel.
-pub(crate) fn rewrite(inputs: &[PathBuf], mode: Mode, skip_refused: bool) -> Result<Rewritten, Error> {
+pub(crate) fn rewrite(inputs: &[PathBuf], options: &Options, skip_refused: bool) -> Result<Rewritten, Error> {
     let mut sources = Vec::new();
     for path in inputs {
         read(path, &mut sources)?;
@@ -37,9 +37,7 @@ pub(crate) fn rewrite(inputs: &[PathBuf], mode: Mode, skip_refused: bool) -> Res
     }
     let results: Vec<_> = sources
         .par_iter()
-        .map(|source| {
-            sfi_validator::rewrite(&source.bytes, &Options { mode, ..Default::default() }, Validation::Differences)
-        })
+        .map(|source| sfi_validator::rewrite(&source.bytes, options, Validation::Differences))
         .collect();
     let mut done = Rewritten { members: Vec::new(), warnings: Vec::new() };
     let mut refused = Vec::new();
@@ -50,7 +48,7 @@ pub(crate) fn rewrite(inputs: &[PathBuf], mode: Mode, skip_refused: bool) -> Res
                 for note in checked.output.notes.iter().cloned().chain(checked.note()) {
                     noted.entry(note).or_insert_with(Vec::new).push(source.shown.clone());
                 }
-                verify(&source.shown, &checked.output.bytes, mode)?;
+                verify(&source.shown, &checked.output.bytes, options)?;
                 done.members.push((source.name, checked.output.bytes));
             }
             Err(Failure::NotProved(findings)) => return Err(Error::NotProved { object: source.shown, findings }),
@@ -94,8 +92,9 @@ fn read(path: &Path, sources: &mut Vec<Source>) -> Result<(), Error> {
 }
 
 /// Verifies an object. The loader does so again, but a build should fail first.
-fn verify(object: &str, bytes: &[u8], mode: Mode) -> Result<(), Error> {
-    let options = sfi_verifier::Options { mode, ..sfi_verifier::Options::default() };
+fn verify(object: &str, bytes: &[u8], options: &Options) -> Result<(), Error> {
+    let Options { mode, budget } = *options;
+    let options = sfi_verifier::Options { mode, budget, ..sfi_verifier::Options::default() };
     let report = sfi_verifier::verify(bytes, &options)
         .map_err(|source| Error::Unreadable { object: object.to_owned(), source })?;
     match report.violations.is_empty() {

@@ -59,6 +59,24 @@ fn sources_become_a_plugin_in_each_mode() {
     }
 }
 
+#[test]
+fn a_plugin_with_a_budget_ends_when_it_is_used_up() {
+    let folder = Folder::new(&[("spin.c", "long spin(long n) { for (volatile long i = 0; i < n; i++); return n; }")]);
+    for mode in [Mode::Write, Mode::Full] {
+        let plugin = || folder.plugin("spin").mode(mode).file(folder.path("spin.c"));
+        let load = |path: &Path| {
+            let spec = DomainSpec::new("spin").mode(mode).instructions(10_000);
+            World::builder().domain(spec.whole_archive("spin.a", std::fs::read(path).unwrap())).build()
+        };
+        assert!(load(&plugin().try_build().unwrap().path).is_err(), "code that does not pay");
+        let mut world = load(&plugin().budget().try_build().unwrap().path).unwrap();
+        let spin: TypedFn<fn(i64) -> i64> = world.domain("spin").unwrap().export("spin").unwrap();
+        assert_eq!(spin.call(&mut world, (100,)).unwrap(), 100);
+        let ended = spin.call(&mut world, (1 << 40,)).unwrap_err().to_string();
+        assert!(ended.contains("budget"), "{ended}");
+    }
+}
+
 /// All members are linked, even those that no code needs.
 #[test]
 fn an_archive_is_linked_as_a_whole() {

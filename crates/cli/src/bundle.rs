@@ -8,7 +8,7 @@ use crate::renamed::renamed;
 use anyhow::Context;
 use goblin::elf::Elf;
 use sfi_build::archive;
-use sfi_rewriter::{Mode, Options};
+use sfi_rewriter::Options;
 use sfi_validator::Validation;
 use sfi_verifier::elf::number::{SHN_COMMON, SHN_UNDEF, STB_LOCAL, STB_WEAK};
 use std::collections::{HashMap, HashSet};
@@ -80,12 +80,12 @@ impl Bundle {
     ///
     /// # Errors
     /// The archive cannot be written.
-    pub fn pack(self, mode: Mode, validation: Validation) -> anyhow::Result<Option<Vec<u8>>> {
+    pub fn pack(self, options: &Options, validation: Validation) -> anyhow::Result<Option<Vec<u8>>> {
         let mut packed = Vec::with_capacity(self.parts.len());
         // Objects that were rewritten before stay as they are.
         let (done, parts): (Vec<Part>, Vec<Part>) = self.parts.into_iter().partition(|part| rewritten(&part.bytes));
         let inputs: Vec<(String, &[u8])> = parts.iter().map(|p| (p.shown.clone(), &p.bytes[..])).collect();
-        let results = rewrite_members(&inputs, &Options { mode, ..Default::default() }, validation);
+        let results = rewrite_members(&inputs, options, validation);
         let mut refused = false;
         for (part, result) in parts.iter().zip(results) {
             match result {

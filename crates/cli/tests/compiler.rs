@@ -166,3 +166,33 @@ fn a_plain_makefile_works() {
     // The path of this program has another length.
     assert_eq!(words(&out), words(&expected));
 }
+
+/// Code with a budget of instructions: compiled in one step and in two, and refused where it cannot
+/// have one.
+#[test]
+fn a_plugin_with_a_budget() {
+    let bench = Bench::new();
+    bench.write("spin.c", b"long spin(long n) { for (volatile long i = 0; i < n; i++); return n; }\n");
+    bench.write("main.c", b"int main(void) { return 0; }\n");
+    for mode in ["write", "full"] {
+        build(&bench, "musl-gcc", mode, &["--plugin", "--budget", "-O2", "spin.c", "-o", "one.sfi.a"]);
+        build(&bench, "musl-gcc", mode, &["--budget", "-O2", "-c", "spin.c", "-o", "spin.o"]);
+        build(&bench, "musl-gcc", mode, &["--plugin", "--budget", "spin.o", "-o", "two.sfi.a"]);
+        for archive in ["one", "two"] {
+            bench.run(&["verify", "--mode", mode, "--budget", &format!("{archive}.sfi.a")], 0);
+            for (count, code) in [(10, 10), (1_i64 << 40, 3)] {
+                let manifest = format!(
+                    "[domains.d]\nobjects = ['{archive}.sfi.a']\nmode = '{mode}'\ninstructions = 5000\n\
+                     [entry]\ndomain = 'd'\nfunction = 'spin'\nargs = [{count}]\n"
+                );
+                bench.write("domains.toml", manifest.as_bytes());
+                let output = bench.run(&["run", "domains.toml"], code);
+                let fault = text(&output.stderr);
+                assert!(code == 10 || fault.contains("budget"), "{mode} {archive}: {fault}");
+            }
+        }
+    }
+    let program = cc(&bench, "musl-gcc", "write", &["--budget", "main.c", "-o", "main"]);
+    assert_eq!(program.status.code(), Some(2));
+    assert!(text(&program.stderr).contains("--plugin"), "{}", text(&program.stderr));
+}

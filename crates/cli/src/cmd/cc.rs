@@ -21,6 +21,9 @@ use std::process::ExitCode;
 ///
 /// --plugin makes an archive for a domain of a manifest: the objects, and what they need of libc
 /// and libstdc++, without `main`. The manifest names it in `objects`, and has a `syscalls` table.
+///
+/// --plugin --budget makes one with a budget of instructions, which the manifest sets
+/// (`instructions`). It has no libc. With -c, --budget lets the compiler leave r14 alone.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Environment:
@@ -38,6 +41,7 @@ Examples:
   ./configure CC='sfi cc' && make && make check
   sfi run --dir data::/data prog -- argument
   sfi cc --plugin -O2 plugin.c -o plugin.sfi.a
+  sfi cc --plugin --budget -O2 handler.c -o handler.sfi.a
 
 Exit codes:
   the compiler's; 1 if an object was refused, 2 for other errors")]

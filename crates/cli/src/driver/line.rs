@@ -23,6 +23,8 @@ pub struct Line {
     pub library: bool,
     /// `--plugin`: code for a domain of a manifest, without `main`.
     pub plugin: bool,
+    /// `--budget`: the code has a budget of instructions, and leaves r14 to it.
+    pub budget: bool,
     /// `-fopenmp` and its like: gcc's code calls its library for threads of loops and tasks.
     pub openmp: bool,
     /// The linker's options.
@@ -44,6 +46,8 @@ pub enum Item {
 /// Flags that matter for compiling and whose value is the next word.
 const WITH_VALUE: [&str; 9] =
     ["-include", "-imacros", "-isystem", "-idirafter", "-iquote", "-iprefix", "-MF", "-MT", "-MQ"];
+/// The flag of code with a budget of instructions, which no compiler knows.
+pub const BUDGET: &str = "--budget";
 /// Flags of a link that have no effect here.
 const LINK: [&str; 8] =
     ["-static", "-pie", "-static-pie", "-no-pie", "-rdynamic", "-s", "-static-libgcc", "-no-canonical-prefixes"];
@@ -71,6 +75,7 @@ pub fn parse(arguments: &[OsString]) -> anyhow::Result<Line> {
             "-c" | "-S" | "-E" | "-M" | "-MM" | "-fsyntax-only" | "-r" => line.compile_only = true,
             "-shared" => line.library = true,
             "--plugin" => line.plugin = true,
+            BUDGET => line.budget = true,
             "-nostartfiles" => bail!("-nostartfiles: a program starts in `main`, called by its libc"),
             "-nostdlib" | "-nodefaultlibs" => line.bare = true,
             _ if text.starts_with("-x") => {
@@ -216,6 +221,8 @@ mod tests {
         assert!(line("-nostdlib a.o").bare);
         assert!(parse(&["-o".into()]).is_err());
         assert!(line("-shared a.o").library);
+        let budgeted = line("--budget --plugin a.c");
+        assert!(budgeted.budget && budgeted.flags.is_empty() && !line("a.c").budget);
         for (flags, openmp) in [
             ("-fopenmp a.c", true),
             ("-ftree-parallelize-loops=4 a.c", true),

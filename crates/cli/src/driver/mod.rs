@@ -7,11 +7,11 @@ mod runtime;
 
 use crate::bundle::Bundle;
 use crate::members::write_output;
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use compiler::{Driver, library};
 use line::{Item, Line};
 use sfi_loader::LinkError;
-use sfi_rewriter::Mode;
+use sfi_rewriter::{Mode, Options};
 use sfi_validator::Validation;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -25,9 +25,13 @@ pub fn drive(driver: &Driver, arguments: &[OsString]) -> anyhow::Result<ExitCode
     let arguments = line::expand(arguments)?;
     let line = line::parse(&arguments)?;
     let libc = std::env::var_os("SFI_LIBC_DIR").map_or_else(|| PathBuf::from(LIBC_DIR), PathBuf::from);
-    let flags = driver.flags(&libc);
+    let mut flags = driver.flags(&libc);
+    if line.budget {
+        flags.push("-ffixed-r14".into());
+    }
     if line.compile_only || line.inputs.is_empty() {
-        let status = driver.run(driver.command().args(&flags).args(&arguments))?;
+        let arguments = arguments.iter().filter(|argument| *argument != line::BUDGET);
+        let status = driver.run(driver.command().args(&flags).args(arguments))?;
         return Ok(code(status));
     }
     link(driver, &flags, &libc, &line)
@@ -39,6 +43,12 @@ fn code(status: std::process::ExitStatus) -> ExitCode {
 
 /// Compiles the sources, rewrites all parts and packs them into one file.
 fn link(driver: &Driver, flags: &[OsString], libc_dir: &Path, line: &Line) -> anyhow::Result<ExitCode> {
+    ensure!(
+        !line.budget || line.plugin || line.library,
+        "--budget: a program has no budget of instructions: add --plugin, and let a manifest load the archive"
+    );
+    // No libc leaves r14 alone, and neither does the support for one.
+    let bare = line.bare || line.budget;
     let mode: Mode = std::env::var("SFI_MODE").map_or(Ok(Mode::Write), |mode| mode.parse())?;
     let temporary = tempfile::tempdir()?;
     let mut bundle = Bundle::default();
@@ -85,12 +95,14 @@ fn link(driver: &Driver, flags: &[OsString], libc_dir: &Path, line: &Line) -> an
         write_output(&output, &bundle.library()?, 0o755)?;
         return Ok(ExitCode::SUCCESS);
     }
-    if openmp && !line.bare {
+    if openmp && !bare {
         runtime::add_openmp(driver, temporary.path(), &mut bundle)?;
     }
-    runtime::add_runtime(driver, cxx, temporary.path(), &mut bundle)?;
-    runtime::add_libraries(driver, temporary.path(), &mut bundle)?;
-    if !line.bare {
+    if !line.budget {
+        runtime::add_runtime(driver, cxx, temporary.path(), &mut bundle)?;
+        runtime::add_libraries(driver, temporary.path(), &mut bundle)?;
+    }
+    if !bare {
         if let Some(libgcc) = library(driver, "libgcc.a")? {
             bundle.add(&libgcc, &libgcc, false)?;
         }
@@ -110,12 +122,12 @@ fn link(driver: &Driver, flags: &[OsString], libc_dir: &Path, line: &Line) -> an
         Ok(text) => text.parse().map_err(|why| anyhow::anyhow!("SFI_VALIDATE: {why}"))?,
         Err(_) => Validation::default(),
     };
-    let Some(archive) = bundle.pack(mode, validation)? else {
+    let Some(archive) = bundle.pack(&Options { mode, budget: line.budget }, validation)? else {
         return Ok(ExitCode::FAILURE);
     };
     let name = output.display().to_string();
     if line.plugin {
-        return plugin(mode, &name, &output, archive);
+        return plugin(mode, line.budget, &name, &output, archive);
     }
     let bytes = [crate::linked::header(mode).as_bytes(), &archive].concat();
     if let Err(error) = crate::program::check(mode, &name, archive) {
@@ -127,8 +139,8 @@ fn link(driver: &Driver, flags: &[OsString], libc_dir: &Path, line: &Line) -> an
 }
 
 /// Writes the archive of a plugin. What it leaves undefined the manifest has to grant.
-fn plugin(mode: Mode, name: &str, output: &Path, archive: Vec<u8>) -> anyhow::Result<ExitCode> {
-    match crate::program::check_plugin(mode, name, archive.clone()) {
+fn plugin(mode: Mode, budget: bool, name: &str, output: &Path, archive: Vec<u8>) -> anyhow::Result<ExitCode> {
+    match crate::program::check_plugin(mode, budget, name, archive.clone()) {
         Ok(()) => {}
         Err(LinkError::Undefined { symbols, .. }) => {
             let names: Vec<&str> = symbols.iter().map(|mention| mention.symbol.as_str()).collect();
