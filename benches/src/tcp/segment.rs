@@ -48,9 +48,9 @@ pub struct Segment<'a> {
 
 /// Returns the Internet checksum of bytes without the complement, and of an earlier sum.
 pub fn sum(bytes: &[u8], before: u64) -> u16 {
-    let mut words = bytes.chunks_exact(4);
-    let mut sum: u64 = before + words.by_ref().map(|word| number(word, 4)).sum::<u64>();
-    sum += match *words.remainder() {
+    let (words, rest) = bytes.as_chunks::<4>();
+    let mut sum: u64 = before + words.iter().map(|word| u64::from(u32::from_le_bytes(*word))).sum::<u64>();
+    sum += match *rest {
         [] => 0,
         [a] => u64::from(a),
         [a, b] => u64::from(u16::from_le_bytes([a, b])),
@@ -60,11 +60,6 @@ pub fn sum(bytes: &[u8], before: u64) -> u16 {
         sum = (sum & 0xffff) + (sum >> 16);
     }
     sum as u16
-}
-
-/// Reads a little-endian number.
-fn number(bytes: &[u8], length: usize) -> u64 {
-    bytes[..length].iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte))
 }
 
 /// Returns the sum of a segment's addresses, protocol and length.
