@@ -138,6 +138,8 @@ pub struct Engine<B> {
     control: Control,
     /// Messages without a handler.
     pub unclaimed: u64,
+    /// Frames that the back end lost after it took them. They count as sent by their handlers.
+    pub undelivered: u64,
 }
 
 impl<B: std::fmt::Debug> std::fmt::Debug for Engine<B> {
@@ -163,6 +165,7 @@ impl<B: Backend> Engine<B> {
             commands,
             control: Control { commands: sender },
             unclaimed: 0,
+            undelivered: 0,
         }
     }
 
@@ -263,7 +266,9 @@ impl<B: Backend> Engine<B> {
         }
         let count = frames.len();
         self.frames = frames;
-        received.and_then(|()| self.backend.flush()).map(|()| count)
+        let flushed = received.and_then(|()| self.backend.flush());
+        self.undelivered += self.backend.lost();
+        flushed.map(|()| count)
     }
 
     /// Waits for messages, and handles them.

@@ -69,6 +69,8 @@ pub(crate) struct Requests {
     pending: usize,
     free: Vec<usize>,
     ready: VecDeque<Received>,
+    /// Datagrams that did not leave.
+    lost: u64,
 }
 
 // SAFETY: the memory belongs to the value, and the kernel does not mind which thread uses the ring.
@@ -86,7 +88,7 @@ impl Requests {
         let ring = IoUring::new((slots + SENDS).next_power_of_two() as u32)?;
         let requests = |count| (0..count).map(|_| Request::new()).collect();
         let memory = ManuallyDrop::new(Memory { view, receives: requests(slots), sends: requests(SENDS) });
-        Ok(Self { ring, memory, pending: 0, free: (0..SENDS).collect(), ready: VecDeque::new() })
+        Ok(Self { ring, memory, pending: 0, free: (0..SENDS).collect(), ready: VecDeque::new(), lost: 0 })
     }
 
     /// Puts a request into the ring. The memory that it names must be that of the request.
@@ -112,7 +114,7 @@ impl Requests {
         self.push(&entry.build().user_data(slot as u64))
     }
 
-    /// Sends a datagram with the next [`Requests::submit`]. An error of the network is not told.
+    /// Sends a datagram with the next [`Requests::submit`]. [`Requests::lost`] counts later errors.
     pub(crate) fn send(&mut self, fd: BorrowedFd<'_>, to: SocketAddrV4, data: &[u8]) -> io::Result<()> {
         if self.free.is_empty() {
             self.submit()?;
@@ -146,6 +148,7 @@ impl Requests {
             let number = (done.user_data() & (SEND - 1)) as usize;
             if done.user_data() & SEND != 0 {
                 self.free.push(number);
+                self.lost += u64::from(done.result() < 0);
                 continue;
             }
             let name = &self.memory.receives[number].name;
@@ -158,6 +161,11 @@ impl Requests {
             };
             self.ready.push_back((number, result));
         }
+    }
+
+    /// Returns the number of datagrams that did not leave, since the last call.
+    pub(crate) fn lost(&mut self) -> u64 {
+        std::mem::take(&mut self.lost)
     }
 
     /// Returns the next datagram that arrived. It does not wait.

@@ -10,9 +10,10 @@ use sfi_ash::back::uring::UringUdp;
 use sfi_ash::back::xdp::Xdp;
 use sfi_ash::engine::{DEFAULT_TICK, Engine};
 use sfi_ash::handler::{Handler, HandlerSpec};
+use sfi_ash::packet::Datagram;
 use sfi_loader::Mode;
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -131,6 +132,34 @@ fn a_flood_through_an_io_uring() {
         assert_eq!(sums, (150 * (round - 1) + 1..=150 * round).collect::<Vec<u64>>());
     }
     assert_eq!(engine.counts().next().unwrap().1.lost, 0);
+}
+
+/// Answers that the kernel takes and then cannot send are counted.
+#[test]
+fn answers_that_an_io_uring_cannot_send_are_counted() {
+    let Some(uring) = uring("answers_that_an_io_uring_cannot_send_are_counted") else { return };
+    let place = uring.addresses().next().unwrap();
+    let mut engine = engine(uring, &format!("udp {}", place.port()));
+    let frame = |to: SocketAddrV4| {
+        let mut frame = Vec::new();
+        Datagram { from_mac: [2; 6], to_mac: [2; 6], from: place, to }.write(b"data", &mut frame).unwrap();
+        frame
+    };
+    let client = client();
+    let SocketAddr::V4(good) = client.local_addr().unwrap() else { panic!("IPv4") };
+    // Broadcasts are forbidden for these sockets.
+    for to in [good, SocketAddrV4::new(Ipv4Addr::BROADCAST, 9), good, SocketAddrV4::new(Ipv4Addr::BROADCAST, 9)] {
+        engine.backend().send(&frame(to)).unwrap();
+    }
+    let (mut app, mut answer, start) = (App::default(), [0; 16], Instant::now());
+    while engine.undelivered < 2 && start.elapsed() < Duration::from_secs(10) {
+        engine.wait(&mut app, Duration::from_millis(1)).unwrap();
+    }
+    assert_eq!(engine.undelivered, 2);
+    for _ in 0..2 {
+        assert_eq!(client.recv_from(&mut answer).unwrap(), (4, place.into()));
+    }
+    assert_eq!(engine.backend().lost(), 0, "they are counted once");
 }
 
 /// The kernel takes requests back when the thread that made them ends. They are made anew.

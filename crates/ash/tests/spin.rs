@@ -2,11 +2,10 @@
 
 mod common;
 use common::{App, datagram};
-use sfi_ash::back::Backend;
 use sfi_ash::back::ring::{Ring, ring};
+use sfi_ash::back::{Area, Backend};
 use sfi_ash::engine::{DEFAULT_TICK, Engine};
 use sfi_ash::head::Frame;
-use sfi_loader::{RegionFile, View};
 use std::collections::BTreeMap;
 use std::io;
 use std::thread;
@@ -19,14 +18,8 @@ struct Counting {
 }
 
 impl Backend for Counting {
-    fn memory(&self) -> &RegionFile {
-        self.ring.memory()
-    }
-    fn view(&self) -> &View {
-        self.ring.view()
-    }
-    fn longest(&self) -> usize {
-        self.ring.longest()
+    fn area(&self) -> &Area {
+        self.ring.area()
     }
     fn receive(&mut self, most: usize, frames: &mut Vec<Frame>) -> io::Result<()> {
         self.ring.receive(most, frames)

@@ -12,17 +12,48 @@ use sfi_loader::{RegionFile, View};
 use std::io;
 use std::time::Duration;
 
+/// The memory that messages arrive in.
+#[derive(Debug)]
+pub struct Area {
+    /// The memory itself.
+    pub memory: RegionFile,
+    /// The host's view of it.
+    pub view: View,
+    /// Bytes of the longest frame, in and out.
+    pub longest: usize,
+}
+
+impl Area {
+    /// Makes memory for frames of at most `longest` bytes.
+    ///
+    /// # Errors
+    /// The operating system's.
+    pub fn new(bytes: u64, longest: usize) -> io::Result<Self> {
+        let memory = RegionFile::create(bytes)?;
+        Ok(Self { view: memory.view()?, memory, longest })
+    }
+}
+
 /// A source of messages and a way out for frames. Messages are Ethernet frames, in memory that
 /// handlers see read-only.
 pub trait Backend {
     /// Returns the memory that messages arrive in.
-    fn memory(&self) -> &RegionFile;
+    fn area(&self) -> &Area;
+
+    /// Returns the file of that memory.
+    fn memory(&self) -> &RegionFile {
+        &self.area().memory
+    }
 
     /// Returns the host's view of that memory.
-    fn view(&self) -> &View;
+    fn view(&self) -> &View {
+        &self.area().view
+    }
 
     /// Returns the bytes of the longest frame, in and out.
-    fn longest(&self) -> usize;
+    fn longest(&self) -> usize {
+        self.area().longest
+    }
 
     /// Appends messages that arrived, at most `most`. It does not wait.
     ///
@@ -45,6 +76,12 @@ pub trait Backend {
     /// The operating system's.
     fn flush(&mut self) -> io::Result<()>;
 
+    /// Returns the number of frames that were lost after [`Backend::send`] took them, since the
+    /// last call.
+    fn lost(&mut self) -> u64 {
+        0
+    }
+
     /// Waits for messages. Returns false if none came in time.
     ///
     /// # Errors
@@ -54,14 +91,8 @@ pub trait Backend {
 
 /// A back end that is chosen at run time.
 impl Backend for Box<dyn Backend + '_> {
-    fn memory(&self) -> &RegionFile {
-        (**self).memory()
-    }
-    fn view(&self) -> &View {
-        (**self).view()
-    }
-    fn longest(&self) -> usize {
-        (**self).longest()
+    fn area(&self) -> &Area {
+        (**self).area()
     }
     fn receive(&mut self, most: usize, frames: &mut Vec<Frame>) -> io::Result<()> {
         (**self).receive(most, frames)
@@ -74,6 +105,9 @@ impl Backend for Box<dyn Backend + '_> {
     }
     fn flush(&mut self) -> io::Result<()> {
         (**self).flush()
+    }
+    fn lost(&mut self) -> u64 {
+        (**self).lost()
     }
     fn wait(&mut self, time: Duration) -> io::Result<bool> {
         (**self).wait(time)

@@ -1,11 +1,10 @@
 //! Whole frames by the kernel: a packet socket on an interface, or a tap device. Both need
 //! CAP_NET_RAW or CAP_NET_ADMIN. The kernel copies each frame into the memory once.
 
-use crate::back::Backend;
 use crate::back::slots::Slots;
+use crate::back::{Area, Backend};
 use crate::head::Frame;
 use crate::sys::{self, Epoll};
-use sfi_loader::{RegionFile, View};
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -57,7 +56,7 @@ impl Packets {
 
     /// Fills slots with frames. Returns the length of each.
     fn fill(&self, slots: &[usize]) -> io::Result<Vec<usize>> {
-        let (view, size) = (&self.slots.view, self.slots.size);
+        let (view, size) = (&self.slots.area.view, self.slots.area.longest);
         match &self.source {
             Source::Packet(fd) => {
                 Ok(sys::receive(fd.as_fd(), view, slots, size)?.into_iter().map(|arrived| arrived.length).collect())
@@ -75,16 +74,8 @@ impl Packets {
 }
 
 impl Backend for Packets {
-    fn memory(&self) -> &RegionFile {
-        &self.slots.memory
-    }
-
-    fn view(&self) -> &View {
-        &self.slots.view
-    }
-
-    fn longest(&self) -> usize {
-        self.slots.size
+    fn area(&self) -> &Area {
+        &self.slots.area
     }
 
     fn receive(&mut self, most: usize, frames: &mut Vec<Frame>) -> io::Result<()> {
@@ -92,7 +83,7 @@ impl Backend for Packets {
         let lengths = self.fill(&slots).inspect_err(|_| slots.iter().for_each(|slot| self.slots.give(*slot)))?;
         for (number, slot) in slots.into_iter().enumerate() {
             // A frame that was cut is dropped.
-            match lengths.get(number).filter(|length| **length <= self.slots.size) {
+            match lengths.get(number).filter(|length| **length <= self.slots.area.longest) {
                 Some(length) => frames.push(Frame { at: slot, length: *length }),
                 None => self.slots.give(slot),
             }

@@ -1,9 +1,9 @@
 //! The ring in this process: one thread injects frames, another handles them. It needs nothing of
 //! the operating system, so it runs everywhere.
 
-use crate::back::Backend;
+use crate::back::{Area, Backend};
 use crate::head::Frame;
-use sfi_loader::{RegionFile, View};
+use sfi_loader::View;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -72,9 +72,8 @@ impl Injector {
 #[derive(Debug)]
 pub struct Ring {
     counters: Arc<Counters>,
-    memory: RegionFile,
-    view: View,
-    slot: usize,
+    /// The longest frame fills a slot.
+    area: Area,
     /// The next frame to hand out. Frames are released in the order in which they came.
     next: u32,
     out: SyncSender<Vec<u8>>,
@@ -92,26 +91,17 @@ pub fn ring(slots: usize, longest: usize) -> io::Result<(Injector, Ring, Sent)> 
     if !slots.is_power_of_two() || slots > 1 << 20 || longest == 0 || longest > 1 << 16 {
         return Err(io::ErrorKind::InvalidInput.into());
     }
-    let memory = RegionFile::create((slots * slot) as u64)?;
+    let area = Area::new((slots * slot) as u64, slot)?;
     let lengths = (0..slots).map(|_| AtomicU32::new(0)).collect();
     let counters = Arc::new(Counters { head: AtomicU32::new(0), tail: AtomicU32::new(0), lengths });
-    let injector = Injector { counters: Arc::clone(&counters), view: memory.view()?, slot, consumer: None };
+    let injector = Injector { counters: Arc::clone(&counters), view: area.memory.view()?, slot, consumer: None };
     let (out, sent) = mpsc::sync_channel(slots);
-    let view = memory.view()?;
-    Ok((injector, Ring { counters, memory, view, slot, next: 0, out }, sent))
+    Ok((injector, Ring { counters, area, next: 0, out }, sent))
 }
 
 impl Backend for Ring {
-    fn memory(&self) -> &RegionFile {
-        &self.memory
-    }
-
-    fn view(&self) -> &View {
-        &self.view
-    }
-
-    fn longest(&self) -> usize {
-        self.slot
+    fn area(&self) -> &Area {
+        &self.area
     }
 
     fn receive(&mut self, most: usize, frames: &mut Vec<Frame>) -> io::Result<()> {
@@ -123,7 +113,7 @@ impl Backend for Ring {
             }
             let index = (self.next % count) as usize;
             let length = self.counters.lengths[index].load(Ordering::Relaxed) as usize;
-            frames.push(Frame { at: index * self.slot, length });
+            frames.push(Frame { at: index * self.area.longest, length });
             self.next = self.next.wrapping_add(1);
         }
         Ok(())

@@ -1,15 +1,14 @@
 //! Memory in slots of one size, for messages that the kernel copies into it.
 
+use crate::back::Area;
 use crate::head::Frame;
-use sfi_loader::{RegionFile, View};
 use std::io;
 
 /// Memory in slots, and those that are free.
 #[derive(Debug)]
 pub(super) struct Slots {
-    pub(super) memory: RegionFile,
-    pub(super) view: View,
-    pub(super) size: usize,
+    /// The longest frame fills a slot.
+    pub(super) area: Area,
     free: Vec<usize>,
 }
 
@@ -17,9 +16,8 @@ impl Slots {
     /// Makes memory for this many slots.
     pub(super) fn new(count: usize, size: usize) -> io::Result<Self> {
         let size = size.next_multiple_of(64);
-        let memory = RegionFile::create((count * size) as u64)?;
         let free = (0..count).rev().map(|slot| slot * size).collect();
-        Ok(Self { view: memory.view()?, memory, size, free })
+        Ok(Self { area: Area::new((count * size) as u64, size)?, free })
     }
 
     /// Takes free slots, at most `most`.
@@ -29,7 +27,7 @@ impl Slots {
 
     /// Gives a slot back.
     pub(super) fn give(&mut self, at: usize) {
-        self.free.push(at - at % self.size);
+        self.free.push(at - at % self.area.longest);
     }
 
     /// Gives the slot of a frame back.

@@ -4,12 +4,11 @@
 //! end writes headers of Ethernet, IP and UDP before each datagram, with its addresses. What a
 //! handler sends goes through the socket of the port that it comes from.
 
-use crate::back::Backend;
 use crate::back::slots::Slots;
+use crate::back::{Area, Backend};
 use crate::head::{Frame, Head};
 use crate::packet::{Datagram, UDP_PAYLOAD};
 use crate::sys::{self, Arrived, Epoll};
-use sfi_loader::{RegionFile, View};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -59,14 +58,14 @@ impl Sockets {
     /// Writes the headers of a datagram that lies in a slot. `None` if it does not fit.
     pub(super) fn complete(&mut self, slots: &mut Slots, at: usize, arrived: Arrived, index: usize) -> Option<Frame> {
         let own = self.all[index].1;
-        let length = Some(arrived.length).filter(|length| *length <= slots.size - UDP_PAYLOAD)?;
+        let length = Some(arrived.length).filter(|length| *length <= slots.area.longest - UDP_PAYLOAD)?;
         let from = arrived.from?;
         // A socket for all addresses does not say which one a datagram was sent to.
         let to = if own.ip().is_unspecified() { SocketAddrV4::new(Ipv4Addr::LOCALHOST, own.port()) } else { own };
         self.header.clear();
         let datagram = Datagram { from_mac: OTHER, to_mac: OWN, from, to };
         datagram.headers(length, &mut self.header).ok()?;
-        slots.view.write(at, &self.header).ok()?;
+        slots.area.view.write(at, &self.header).ok()?;
         Some(Frame { at, length: UDP_PAYLOAD + length })
     }
 
@@ -114,16 +113,8 @@ impl Udp {
 }
 
 impl Backend for Udp {
-    fn memory(&self) -> &RegionFile {
-        &self.slots.memory
-    }
-
-    fn view(&self) -> &View {
-        &self.slots.view
-    }
-
-    fn longest(&self) -> usize {
-        self.slots.size
+    fn area(&self) -> &Area {
+        &self.slots.area
     }
 
     fn receive(&mut self, most: usize, frames: &mut Vec<Frame>) -> io::Result<()> {
@@ -132,8 +123,8 @@ impl Backend for Udp {
             let index = (index + self.turn) % self.sockets.len();
             let slots = self.slots.take(most.saturating_sub(frames.len()));
             let places: Vec<usize> = slots.iter().map(|slot| slot + UDP_PAYLOAD).collect();
-            let room = self.slots.size - UDP_PAYLOAD;
-            let arrived = sys::receive(self.sockets.socket(index), &self.slots.view, &places, room);
+            let room = self.slots.area.longest - UDP_PAYLOAD;
+            let arrived = sys::receive(self.sockets.socket(index), &self.slots.area.view, &places, room);
             let arrived = arrived.inspect_err(|_| slots.iter().for_each(|slot| self.slots.give(*slot)))?;
             for (number, slot) in slots.into_iter().enumerate() {
                 let arrived = arrived.get(number);

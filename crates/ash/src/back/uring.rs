@@ -4,13 +4,12 @@
 //! Each slot belongs to a socket and waits for a datagram there. One system call for each turn asks
 //! for all datagrams and sends all answers, and a turn without any needs none.
 
-use crate::back::Backend;
 use crate::back::slots::Slots;
 use crate::back::udp::Sockets;
+use crate::back::{Area, Backend};
 use crate::head::Frame;
 use crate::packet::UDP_PAYLOAD;
 use crate::uring::Requests;
-use sfi_loader::{RegionFile, View};
 use std::io;
 use std::net::SocketAddrV4;
 use std::os::fd::AsFd;
@@ -43,7 +42,7 @@ impl UringUdp {
         let mut slots = Slots::new(SLOTS, longest + UDP_PAYLOAD)?;
         // All places are asked for by number from here on.
         let idle = slots.take(SLOTS).len();
-        let requests = Requests::new(slots.memory.view()?, SLOTS)?;
+        let requests = Requests::new(slots.area.memory.view()?, SLOTS)?;
         Ok(Self { requests, sockets, slots, idle: (0..idle).collect() })
     }
 
@@ -56,7 +55,7 @@ impl UringUdp {
     /// wait, or the kernel takes the requests back.
     fn ask(&mut self) -> io::Result<()> {
         while let Some(slot) = self.idle.pop() {
-            let (at, room) = (slot * self.slots.size + UDP_PAYLOAD, self.slots.size - UDP_PAYLOAD);
+            let (at, room) = (slot * self.slots.area.longest + UDP_PAYLOAD, self.slots.area.longest - UDP_PAYLOAD);
             let socket = self.sockets.socket(slot % self.sockets.len());
             if let Err(error) = self.requests.receive(socket, slot, at, room) {
                 self.idle.push(slot);
@@ -68,23 +67,15 @@ impl UringUdp {
 }
 
 impl Backend for UringUdp {
-    fn memory(&self) -> &RegionFile {
-        &self.slots.memory
-    }
-
-    fn view(&self) -> &View {
-        &self.slots.view
-    }
-
-    fn longest(&self) -> usize {
-        self.slots.size
+    fn area(&self) -> &Area {
+        &self.slots.area
     }
 
     fn receive(&mut self, most: usize, frames: &mut Vec<Frame>) -> io::Result<()> {
         self.ask()?;
         for _ in 0..most {
             let Some((slot, arrived)) = self.requests.next() else { break };
-            let (at, own) = (slot * self.slots.size, slot % self.sockets.len());
+            let (at, own) = (slot * self.slots.area.longest, slot % self.sockets.len());
             match arrived.map(|arrived| self.sockets.complete(&mut self.slots, at, arrived, own)) {
                 Ok(Some(frame)) => frames.push(frame),
                 Ok(None) => self.idle.push(slot),
@@ -101,7 +92,7 @@ impl Backend for UringUdp {
     }
 
     fn release(&mut self, frame: Frame) {
-        self.idle.push(frame.at / self.slots.size);
+        self.idle.push(frame.at / self.slots.area.longest);
     }
 
     fn send(&mut self, frame: &[u8]) -> io::Result<()> {
@@ -111,6 +102,10 @@ impl Backend for UringUdp {
 
     fn flush(&mut self) -> io::Result<()> {
         self.ask()
+    }
+
+    fn lost(&mut self) -> u64 {
+        self.requests.lost()
     }
 
     fn wait(&mut self, time: Duration) -> io::Result<bool> {

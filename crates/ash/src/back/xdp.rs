@@ -1,12 +1,11 @@
 //! AF_XDP: the driver, or a short way through the kernel, writes frames into the memory that
 //! handlers see. Needs CAP_NET_ADMIN and CAP_BPF.
 
-use crate::back::Backend;
+use crate::back::{Area, Backend};
 use crate::bpf::{self, Attach, Attached, Map, MapKind, Program};
 use crate::head::Frame;
 use crate::sys::{self, Epoll};
 use crate::xsk::{Descriptor, ENTRIES, Socket};
-use sfi_loader::{RegionFile, View};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
@@ -26,8 +25,7 @@ pub struct Xdp {
     _attached: Attached,
     _sockets: Map,
     socket: Socket,
-    memory: RegionFile,
-    view: View,
+    area: Area,
     epoll: Epoll,
     free: Vec<u64>,
     mode: Attach,
@@ -44,14 +42,13 @@ impl Xdp {
         let step =
             |step: &'static str| move |error: io::Error| io::Error::new(error.kind(), format!("{step}: {error}"));
         let index = sys::interface(interface).map_err(step("the interface"))?;
-        let memory = RegionFile::create(u64::from(2 * ENTRIES) * CHUNK as u64)?;
-        let view = memory.view()?;
+        let area = Area::new(u64::from(2 * ENTRIES) * CHUNK as u64, CHUNK - HEADROOM - TAILROOM)?;
         let sockets = Map::new(MapKind::Sockets, 4, queue + 1).map_err(step("a map of sockets"))?;
         let program = Program::load(&bpf::redirect(&sockets)).map_err(step("the program that redirects frames"))?;
         let native = program.attach(interface, Attach::Native).map(|attached| (attached, Attach::Native));
         let generic = |_| program.attach(interface, Attach::Generic).map(|attached| (attached, Attach::Generic));
         let (attached, mode) = native.or_else(generic).map_err(step("attaching the program"))?;
-        let mut socket = Socket::open(&view, CHUNK as u32, index, queue).map_err(step("the socket"))?;
+        let mut socket = Socket::open(&area.view, CHUNK as u32, index, queue).map_err(step("the socket"))?;
         let fd = socket.as_fd().as_raw_fd();
         sockets.set(queue, &fd.to_ne_bytes()).map_err(step("the socket's place in the map"))?;
         (0..u64::from(ENTRIES)).for_each(|chunk| _ = socket.fill.push(chunk * CHUNK as u64));
@@ -59,7 +56,7 @@ impl Xdp {
         let epoll = Epoll::new()?;
         epoll.add(socket.as_fd())?;
         let (_attached, _sockets, must_kick) = (attached, sockets, false);
-        Ok(Self { _attached, _sockets, socket, memory, view, epoll, free, mode, must_kick })
+        Ok(Self { _attached, _sockets, socket, area, epoll, free, mode, must_kick })
     }
 
     /// Says whether the driver writes to the memory itself. Otherwise the kernel copies each frame
@@ -75,16 +72,8 @@ impl Xdp {
 }
 
 impl Backend for Xdp {
-    fn memory(&self) -> &RegionFile {
-        &self.memory
-    }
-
-    fn view(&self) -> &View {
-        &self.view
-    }
-
-    fn longest(&self) -> usize {
-        CHUNK - HEADROOM - TAILROOM
+    fn area(&self) -> &Area {
+        &self.area
     }
 
     fn receive(&mut self, most: usize, frames: &mut Vec<Frame>) -> io::Result<()> {
@@ -109,7 +98,7 @@ impl Backend for Xdp {
             return Err(io::ErrorKind::InvalidInput.into());
         }
         let at = self.free.pop().ok_or(io::ErrorKind::WouldBlock)?;
-        self.view.write(at as usize, frame).expect("the chunk lies in the memory");
+        self.area.view.write(at as usize, frame).expect("the chunk lies in the memory");
         match self.socket.leaving.push(Descriptor::new(at, frame.len() as u32)) {
             true => {
                 self.must_kick = true;

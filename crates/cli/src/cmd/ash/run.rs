@@ -220,4 +220,7 @@ fn report<B: Backend>(engine: &Engine<B>, app: &App) {
         );
     }
     println!("{} messages without a handler, {} on the normal way, {} wakes", engine.unclaimed, app.normal, app.wakes);
+    if engine.undelivered > 0 {
+        println!("{} of the frames sent were lost by the back end", engine.undelivered);
+    }
 }
