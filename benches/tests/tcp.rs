@@ -2,13 +2,19 @@
 //! repeat, reorder and damage frames, and each segment that is not predicted goes the slow way.
 
 use sfi_ash::back::Backend;
+use sfi_ash::back::packet::Packets;
 use sfi_ash::back::ring::{Injector, Ring, Sent, ring};
 use sfi_ash::engine::{Counts, Engine, Host, Message, Reason};
 use sfi_ash::handler::{Handler, HandlerSpec, Keep};
 use sfi_benches::tcp::{self, ACK, Address, Endpoint, FIN, Memory, PUSH, Segment, Stage, fast};
 use sfi_contract::Mode;
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::path::Path;
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
 
 const PORT: u16 = 80;
 
@@ -128,47 +134,51 @@ fn sandboxed(mode: Mode, budget: Option<u64>) -> HandlerSpec {
     spec
 }
 
+/// Describes the memory of a connection with a small window.
+fn plain() -> HandlerSpec {
+    HandlerSpec { buffer: tcp::RING as u64 + WINDOW, ..tcp::memory(PORT).unwrap() }
+}
+
+/// Puts the fast path into an engine, and returns the connection's memory.
+fn install<B: Backend>(engine: &mut Engine<B>, way: Way) -> Keep {
+    let spec = plain();
+    let keep = Keep::new(&spec).unwrap();
+    let handler = match way {
+        Way::Slow => return keep,
+        Way::Native => {
+            let plain = HandlerSpec { state: 0, buffer: 0, ..spec };
+            Handler::native(plain, fast::native(memory(&keep), fast::Work::default())).unwrap()
+        }
+        Way::Sandboxed(mode, budget) => {
+            let backend = engine.backend();
+            let spec = HandlerSpec { buffer: spec.buffer, ..sandboxed(mode, budget) };
+            Handler::with(spec, backend.memory(), backend.longest(), keep.clone()).unwrap()
+        }
+    };
+    engine.install(handler).unwrap();
+    keep
+}
+
+impl App {
+    fn new(server: Endpoint, seed: u64) -> Self {
+        let (now, random) = (Duration::ZERO, Random(seed + 77));
+        Self { server, now, behind: 0, random, declined: 0, faulted: 0, wakes: Vec::new() }
+    }
+}
+
 impl Net {
     fn new(way: Way, faults: Faults, seed: u64, most: u16) -> Self {
         let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
         let (injector, ring, sent) = ring(64, 2048).unwrap();
         let mut engine = Engine::new(ring, Duration::from_secs(3600), BTreeMap::new());
-        let buffer = tcp::RING as u64 + WINDOW;
-        let spec = HandlerSpec { buffer, ..tcp::memory(PORT).unwrap() };
-        let keep = match way {
-            Way::Slow => Keep::new(&spec).unwrap(),
-            Way::Native => {
-                let keep = Keep::new(&spec).unwrap();
-                let plain = HandlerSpec { state: 0, buffer: 0, ..spec.clone() };
-                engine
-                    .install(Handler::native(plain, fast::native(memory(&keep), fast::Work::default())).unwrap())
-                    .unwrap();
-                keep
-            }
-            Way::Sandboxed(mode, budget) => {
-                let backend = engine.backend();
-                let spec = HandlerSpec { buffer, ..sandboxed(mode, budget) };
-                let handler = Handler::new(spec, backend.memory(), backend.longest()).unwrap();
-                let keep = handler.keep();
-                engine.install(handler).unwrap();
-                keep
-            }
-        };
+        let keep = install(&mut engine, way);
         // Sequence numbers pass the largest one in most runs.
         let mut initial = || (random.below(100_000) as u32).wrapping_sub(50_000);
         let (one, other) = (initial(), initial());
         let server = Endpoint::listen(address(2, PORT), memory(&keep), one, most);
-        let own = memory(&Keep::new(&spec).unwrap());
+        let own = memory(&Keep::new(&plain()).unwrap());
         let client = Endpoint::connect(address(1, 4000), address(2, PORT), own, other, most, Duration::ZERO);
-        let app = App {
-            server,
-            now: Duration::ZERO,
-            behind: 0,
-            random: Random(seed + 77),
-            declined: 0,
-            faulted: 0,
-            wakes: Vec::new(),
-        };
+        let app = App::new(server, seed);
         Self { engine, injector, sent, app, client, links: BTreeMap::new(), count: 0, faults, random }
     }
 
@@ -466,4 +476,88 @@ fn a_damaged_block_ends_the_connection_and_nothing_else() {
     let frame = it.frame(0, ACK, b"data");
     it.take(&frame);
     assert_eq!(it.net.app.server.memory().size() as u64, WINDOW);
+}
+
+fn ip(arguments: &str) {
+    let run = Command::new("ip").args(arguments.split(' ')).output().expect("iproute2 is needed for these tests");
+    assert!(run.status.success(), "ip {arguments}: {}", String::from_utf8_lossy(&run.stderr));
+}
+
+/// The kernel's client sends bytes, and returns the answer.
+fn client(data: &[u8]) -> Vec<u8> {
+    let mut stream = TcpStream::connect("10.77.0.2:80").unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let (mut half, whole) = (stream.try_clone().unwrap(), data.to_vec());
+    let sender = thread::spawn(move || {
+        whole.chunks(8192).for_each(|piece| half.write_all(piece).unwrap());
+        half.shutdown(Shutdown::Write).unwrap();
+    });
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    sender.join().unwrap();
+    answer
+}
+
+/// Serves a connection of the kernel's at a tap device until both sides are done. All bytes go back
+/// with every bit turned.
+fn serve(engine: &mut Engine<Packets>, app: &mut App) {
+    let (start, mut waiting) = (Instant::now(), Vec::new());
+    while !app.server.is_over() {
+        app.now = start.elapsed();
+        assert!(app.now < Duration::from_secs(60), "no end: {:?}", app.server);
+        engine.wait(app, Duration::from_millis(5)).unwrap();
+        if waiting.is_empty() {
+            waiting = vec![0; 10_000];
+            let count = app.server.read(&mut waiting);
+            waiting.truncate(count);
+            waiting.iter_mut().for_each(|byte| *byte = !*byte);
+        }
+        let count = app.server.write(&waiting, app.now);
+        waiting.drain(..count);
+        if waiting.is_empty() && app.server.is_at_end() {
+            app.server.close(app.now);
+        }
+        app.server.poll(app.now);
+        app.server.take().iter().for_each(|frame| engine.backend().send(frame).unwrap());
+    }
+}
+
+#[test]
+fn the_kernel_is_a_good_partner() {
+    let name = "the_kernel_is_a_good_partner";
+    if std::env::var_os("SFI_TEST_CHILD").is_none() {
+        let probe = Command::new("unshare").args(["-n", "true"]).output().expect("util-linux is needed");
+        if !probe.status.success() || !Path::new("/dev/net/tun").exists() {
+            return eprintln!("SKIPPED {name}: no network namespaces or no tap devices");
+        }
+        let mut run = Command::new("unshare");
+        run.arg("-n").arg(std::env::current_exe().unwrap()).args([name, "--exact", "--nocapture"]);
+        let run = run.env("SFI_TEST_CHILD", "1").output().unwrap();
+        let said = String::from_utf8_lossy(&run.stderr);
+        assert!(run.status.success(), "{}{said}", String::from_utf8_lossy(&run.stdout));
+        return;
+    }
+    let mut random = Random(99);
+    let data: Vec<u8> = (0..300_001).map(|_| random.next() as u8).collect();
+    let turned: Vec<u8> = data.iter().map(|byte| !byte).collect();
+    for (number, way) in WAYS.into_iter().enumerate() {
+        for most in [536, 1448] {
+            let device = format!("tap{number}x{most}");
+            let tap = Packets::tap(&device, 2048).unwrap();
+            let mut engine = Engine::new(tap, Duration::from_secs(3600), BTreeMap::new());
+            ip(&format!("addr add 10.77.0.1/24 dev {device}"));
+            ip(&format!("link set {device} up"));
+            ip(&format!("neigh add 10.77.0.2 lladdr 02:00:00:00:00:02 dev {device}"));
+            let keep = install(&mut engine, way);
+            // Our own numbers pass the largest one.
+            let server = Endpoint::listen(address(2, PORT), memory(&keep), u32::MAX - 5000, most);
+            let (mut app, whole) = (App::new(server, 1), data.clone());
+            let client = thread::spawn(move || client(&whole));
+            serve(&mut engine, &mut app);
+            assert!(client.join().unwrap() == turned, "{way:?}, {most}: other bytes");
+            let committed = engine.counts().map(|(_, counts)| counts.committed).next();
+            let segments = data.len() as u64 / u64::from(most);
+            assert!(committed.is_none_or(|count| count > segments * 9 / 10), "{way:?}, {most}: {committed:?}");
+        }
+    }
 }
