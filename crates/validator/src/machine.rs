@@ -26,6 +26,9 @@ pub(crate) struct Machine {
     pub slot: Option<(Id, Id)>,
     /// This is the new program.
     pub is_new: bool,
+    /// The original instruction has an address of 32 bits. In the new program a segment must stand
+    /// for the upper half.
+    pub narrow: bool,
 }
 
 /// An instruction that the validator cannot follow.
@@ -91,7 +94,9 @@ impl Machine {
         let mut sum = values.number(0);
         let mut constant = ins.memory_displacement64() as i64;
         let confined = self.is_new && ins.segment_prefix() == Register::GS;
-        let mut narrow = false;
+        let computed = ins.mnemonic() == Mnemonic::Lea;
+        let stack = ins.memory_base() == Register::R15 && ins.memory_index() == Register::None;
+        let mut narrow = self.is_new && self.narrow && !confined && !computed && !stack;
         if let Some(id) = fields.displacement {
             sum = values.sum(sum, id, 1, 0);
             constant = 0;
@@ -114,9 +119,12 @@ impl Machine {
         }
         if narrow {
             let constant32 = i64::from(constant as i32);
-            let whole = values.plus(sum, constant32);
-            sum = values.bits(whole, 0, 32);
+            sum = values.plus(sum, constant32);
             constant = 0;
+            // The original program's address stands for a place of the window.
+            if self.is_new || computed {
+                sum = values.bits(sum, 0, 32);
+            }
         }
         if confined {
             if let Node::Bits(inner, 0, 32) = *values.node(sum) {
@@ -132,7 +140,7 @@ impl Machine {
                 None => i64::from(constant as i32),
             };
         }
-        if ins.mnemonic() == Mnemonic::Lea {
+        if computed {
             // A segment has no effect on an address that is only computed.
         } else if ins.segment_prefix() == Register::FS {
             if self.is_new {

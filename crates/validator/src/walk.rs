@@ -300,6 +300,7 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
         let mut effects = self.graph.effects[at];
         let saves = self.touches_slot(at, stand, kept) && self.saves(at, stand, kept);
         let (mut old, mut new) = self.begin(stand, kept, saves)?;
+        new.narrow = insn.ins.memory_base().is_gpr32() || insn.ins.memory_index().is_gpr32();
         if self.reads_return_address(at, stand) {
             if !self.graph.receivers(at).is_empty() {
                 return wrong("the word of the return address holds the depth of the control stack");
@@ -432,6 +433,7 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
             cells: Vec::new(),
             slot: None,
             is_new: false,
+            narrow: false,
         };
         // A register at a known distance from another one is expressed by it. The stack pointer
         // comes first.

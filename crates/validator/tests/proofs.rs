@@ -323,6 +323,25 @@ fn a_return_on_another_stack_is_not_proved() {
     }
 }
 
+/// A load whose address has 32 bits in the original program. Without a segment the new program
+/// needs the window's base in the register, which 32 bits do not have.
+#[test]
+fn an_address_of_32_bits_needs_its_segment() {
+    let directory = tempfile::tempdir().expect("temporary directory");
+    let source = directory.path().join("narrow.s");
+    let object = |load: &str| {
+        let text = format!(".globl f\n.type f,@function\nf: mov (%rdi),%ecx\n{load}\nret\n");
+        std::fs::write(&source, text).expect("source");
+        object(&source, &[]).expect("assembles")
+    };
+    let original = object("mov 4(%ecx),%eax");
+    for (load, right) in [("mov 4(%ecx),%eax", true), (".byte 0x3e; mov 4(%rcx),%eax", false)] {
+        let output = rewrite(&object(load), &Options::default()).expect("rewritten");
+        let proof = validate(&original, &output.bytes, &output.traces);
+        assert_eq!(proof.holds(), right, "{load}:\n{}", words(&proof));
+    }
+}
+
 /// The trace is no proof: if it lies about r15, the proof fails.
 #[test]
 fn a_wrong_trace_proves_nothing() {
