@@ -390,6 +390,13 @@ fn segments_that_are_not_predicted_go_the_slow_way() {
         assert_eq!(it.take(&frame), (true, vec![], data.clone()), "{way:?}");
         let frame = it.frame(101, ACK | PUSH, &data[..50]);
         assert_eq!(it.take(&frame), (true, vec![151], data[..50].to_vec()));
+        // The ring's end may lie in a segment, also after an odd number of its bytes.
+        let mut round = open();
+        for number in 0..2 * WINDOW as i32 / 101 {
+            let frame = round.frame(number * 101, ACK, &data);
+            let (taken, _, found) = round.take(&frame);
+            assert!(taken && found == data, "{way:?}: segment {number}");
+        }
         // A repeated segment, and one of which a part is new.
         assert_eq!(it.take(&frame), (false, vec![151], vec![]), "a duplicate is acknowledged again");
         let frame = it.frame(141, ACK, &data[..20]);
@@ -425,6 +432,14 @@ fn segments_that_are_not_predicted_go_the_slow_way() {
         it.acknowledged = it.acknowledged.wrapping_add(1);
         let frame = it.frame(0, ACK, &data);
         assert_eq!(it.take(&frame), (false, vec![], data.clone()), "only the data counts");
+        // Segments of other connections, also such whose addresses have the same sum.
+        let mut it = open();
+        for (from, to) in [((1, 4001), 2), ((3, 4000), 2), ((1, 4000), 3), ((2, 4000), 1), ((0, 4000), 3)] {
+            let segment = it.frame(0, ACK, &data);
+            let segment = Segment::parse(&segment).unwrap();
+            let other = Segment { from: address(from.0, from.1), to: address(to, PORT), ..segment };
+            assert_eq!(it.take(&other.frame()), (false, vec![], vec![]), "{way:?}: {other:?}");
+        }
         // FIN with data, again, and data after it.
         let mut it = open();
         let frame = it.frame(0, ACK | FIN, &data);
