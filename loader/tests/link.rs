@@ -247,3 +247,32 @@ fn rounds_leave_nothing_behind() {
     assert!(maps().len() <= before + 2, "{} mappings, then {}", before, maps().len());
     assert_eq!(world.domain("a").unwrap().segments().len(), segments);
 }
+
+#[test]
+fn arrays_of_slots_of_a_library_are_runs_that_it_gets_again() {
+    let body = "lea 9f(,%rdi,8),%rsi\nand $0xffff8,%esi\njmp *%gs:__sfi_dispatch(%esi)\n";
+    let text = function("pick", &format!("{body}1: mov $1,%eax\nret\n2: mov $2,%eax\nret"))
+        + &function("pointer", "lea pick(%rip),%rax\nret")
+        + ".section .sfi.slots,\"a\",@progbits\n9: .rept 100\n.quad 2b, 1b\n.endr\n";
+    let room = LinkRoom { slots: 512, ..LinkRoom::default() };
+    let mut world = World::builder().domain(spec(&app()).link_room(room)).build().unwrap();
+    let [first, second, third] = [1, 2, 3].map(|_| library(&text));
+    let mut pointers = Vec::new();
+    for _ in 0..5 {
+        let linked = [&first, &second].map(|library| world.link("a", &library.clone().private()).unwrap());
+        for linked in linked {
+            let found = [0, 1, 198, 199].map(|n| run(&mut world, linked, "pick", n).unwrap());
+            assert_eq!(found, [2, 1, 2, 1]);
+            pointers.push(run(&mut world, linked, "pointer", 0).unwrap());
+        }
+        // The words of the arrays are 400 of 512, so a third library has no room.
+        let error = sfi_loader::chain(&refused(&mut world, &third.clone().private()));
+        assert!(error.contains("reserved for libraries"), "{error}");
+        for linked in linked {
+            world.unlink(linked).unwrap();
+        }
+    }
+    assert!(pointers.chunks(2).all(|pair| pair == &pointers[..2]), "{pointers:x?}");
+    // The host gives the slots free, and they are no longer in a row for others.
+    assert_eq!(world.recycle_slots("a").unwrap(), 402);
+}

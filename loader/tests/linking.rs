@@ -507,3 +507,54 @@ fn specifications_that_do_not_fit_are_errors() {
     assert!(error(app().exports(["other"]).import("f", Import::domain("a", "run"))).contains("does not export `run`"));
     assert!(error(app().import("f", Import::domain("a", "run")).memory(5 << 30)).contains("heap"));
 }
+
+/// A switch of two cases in `name`, which jumps by an array of slots.
+fn switch(name: &str, cases: [u32; 2], words: &str) -> String {
+    let [a, b] = cases;
+    let body = "lea 9f(,%rdi,8),%rsi\nand $0xffff8,%esi\njmp *%gs:__sfi_dispatch(%esi)\n";
+    let body = format!("{body}1: mov ${a},%eax\nret\n2: mov ${b},%eax\nret\n");
+    function(name, &body) + &format!(".section .sfi.slots,\"a\",@progbits\n9: {words}\n")
+}
+
+#[test]
+fn arrays_of_slots_lead_to_the_cases_of_a_switch() {
+    let run = function("run", "mov %rdi,%rax\nshr $8,%rax\nmovzbl %dil,%edi\ntest %eax,%eax\nje pick\njmp other");
+    let text = run + &switch("pick", [1, 2], ".quad 2b, 1b, 2b") + &switch("third", [3, 4], ".quad 1b");
+    let other = switch("other", [5, 6], ".quad 1b, 2b, 1b, 1b");
+    for mode in [Mode::Write, Mode::Full] {
+        let domain = spec(&text).object("b.o", assemble(&other)).mode(mode);
+        let mut world = build(domain).unwrap();
+        for life in 0..2 {
+            let run: TypedFn<fn(u64) -> u64> = world.domain("a").unwrap().export("run").unwrap();
+            let found: Vec<u64> =
+                [0, 1, 2, 0x100, 0x101, 0x102, 0x103].map(|n| run.call(&mut world, (n,)).unwrap()).to_vec();
+            assert_eq!(found, [2, 1, 2, 5, 6, 5, 5], "life {life}");
+            world.restart("a").unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_slot_of_an_array_holds_a_boundary() {
+    let error = fail(spec(&switch("run", [1, 2], ".quad 1b, 2b + 1")));
+    assert!(error.contains("SFI-T02"), "{error}");
+    // The text goes with its group, and the array stays.
+    let grouped = ".section .text.g,\"axG\",@progbits,group,comdat\n.weak group\ngroup: ret\n7: ret\n";
+    let array = ".section .sfi.slots,\"a\",@progbits\n9: .quad 7b\n";
+    let text = function("run", "lea 9f(,%rdi,8),%rax\nret");
+    let [first, second] =
+        [1, 2].map(|n| assemble(&(grouped.to_owned() + &text.replace("run", &format!("run{n}")) + array)));
+    let error = fail(DomainSpec::new("a").object("a.o", first.clone()).object("b.o", second));
+    assert!(error.contains("b.o: .sfi.slots") && error.contains("not part of the domain"), "{error}");
+    build(DomainSpec::new("a").object("a.o", first)).unwrap();
+}
+
+#[test]
+fn a_full_table_names_the_objects_with_long_arrays() {
+    let long = |name, count| assemble(&switch(name, [1, 2], &format!(".rept {count}\n.quad 1b\n.endr")));
+    let with = |count| DomainSpec::new("a").object("a.o", long("run", 1000)).object("b.o", long("other", count));
+    let error = fail(with(131_072 - 1000));
+    let names = error.contains("131072 slots of switches (130072 of b.o, 1000 of a.o)");
+    assert!(names && error.contains("a domain has 131072 slots"), "{error}");
+    assert_eq!(run(with(131_071 - 1000)), 1);
+}

@@ -42,6 +42,7 @@ mod prefix;
 mod region;
 mod relocation;
 mod report;
+mod slots;
 mod structure;
 mod sweep;
 
@@ -94,6 +95,7 @@ impl Verifier {
         let object = elf::parse(bytes)?;
         let mut findings = Findings::default();
         structure::check(&object, bytes.len() as u64, &mut findings);
+        slots::check(&object, &mut findings);
         let landmarks = Landmarks::new(&object);
         let (mut uses, mut texts, mut text_bytes, mut instructions) = (Uses::default(), 0, 0u64, 0);
         for (index, section) in object.sections.iter().enumerate() {

@@ -1,5 +1,5 @@
 //! The rules about the object as a container: sections, symbols, relocation tables, groups
-//! (`SFI-E01` to `SFI-E08`).
+//! (`SFI-E01` to `SFI-E09`).
 
 use crate::elf::number::relocation_name;
 use crate::elf::{Object, Place, Relocation, Section, Symbol, number as n, words};

@@ -427,3 +427,54 @@ fn extended_numbering_is_read() {
     let report = verify(&file, &options(Write)).unwrap();
     assert_eq!(rules_of(&report), [Rule::SymbolKind, Rule::Undecodable]);
 }
+
+/// Text with an array of slots, which a `lea` names. The array, its words and the displacement may
+/// be changed.
+fn with_slots(array: Section, words: &[(u64, u32, u32, i64)], name: (u64, u32, u32, i64)) -> Elf {
+    // lea 0(,%rdi,8),%esi ; and $0xffff8,%esi ; jmp *%gs:__sfi_dispatch(%esi) ; ret
+    let mut elf = Elf::text(&hex("8d34fd0000000081e6f8ff0f006567ffa600000000c3"));
+    let index = elf.add(array);
+    let mut data = section("data", PROGBITS, A | W, vec![0; 8]);
+    data.align = 8;
+    let data = elf.add(data);
+    let anchor = symbol(sfi_contract::names::DISPATCH, 0, 0);
+    let local = |name, section, value| Symbol { binding: LOCAL, kind: 0, ..symbol(name, section, value) };
+    // Symbol 1 is `f`, which is global.
+    elf.symbol(local("place", 1, 21))
+        .symbol(local("slots", index, 0))
+        .symbol(local("data", data, 0))
+        .symbol(Symbol { kind: 0, ..anchor })
+        .relocations(index.into(), words)
+        .relocations(1, &[name, (17, R_32S, 5, 0)])
+}
+
+#[test]
+fn e09_slot_arrays() {
+    let (place, slots, data, open) = (2, 3, 4, 1);
+    let array = |size, flags| section(".sfi.slots", PROGBITS, flags, vec![0; size]);
+    let words = [(0, R_64, place, 0), (8, R_64, place, -21)];
+    let name = (3, R_32S, slots, 8);
+    fine(&with_slots(array(16, A), &words, name));
+    fine(&with_slots(array(0, A), &[], (3, R_32S, data, 0)));
+    for flags in [A | W, A | 0x10, A | 0x400, 0] {
+        let rules = rules(&with_slots(array(16, flags), &words, name), Write);
+        assert!(rules.contains(&Rule::SlotArray), "flags {flags:#x}: {rules:?}");
+    }
+    for (size, words) in [
+        (16, &words[..1]),
+        (16, &words[1..]),
+        (24, &words[..]),
+        (20, &words[..]),
+        (16, &[(0, R_64, place, 0), (8, R_PC64, place, 0)]),
+        (16, &[(0, R_64, place, 0), (8, R_64, place, 1)]),
+        (16, &[(0, R_64, place, 0), (8, R_64, place, -22)]),
+        (16, &[(0, R_64, place, 0), (8, R_64, data, 0)]),
+        (16, &[(0, R_64, place, 0), (8, R_64, open, 0)]),
+        (16, &[(0, R_64, place, 0), (8, R_64, 0, 0)]),
+    ] {
+        broken(&with_slots(array(size, A), words, name), Rule::SlotArray);
+    }
+    for name in [(3, R_32S, slots, 16), (3, R_32S, slots, -8), (3, R_32S, slots, 4), (3, R_32, slots, 0)] {
+        broken(&with_slots(array(16, A), &words, name), Rule::SlotArray);
+    }
+}

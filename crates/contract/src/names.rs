@@ -45,6 +45,9 @@ pub const FAULT: &str = "__sfi_fault";
 /// Section of unwind tables. They are data for the unwinder in the domain, which finds them between
 /// `__start_` and `__stop_` followed by this name.
 pub const UNWIND_SECTION: &str = "sfi_unwind";
+/// Section of arrays of dispatch slots. Each of its words has a relocation to a place in text of
+/// its object, and becomes a slot of the dispatch table. So a switch jumps by its index alone.
+pub const SLOTS_SECTION: &str = ".sfi.slots";
 /// Functions that return a second time. The second return goes to the place after their call. The
 /// rewriter passes the dispatch slot of this place in r11.
 pub const RETURNS_TWICE: [&str; 5] = ["setjmp", "_setjmp", "__setjmp", "sigsetjmp", "__sigsetjmp"];

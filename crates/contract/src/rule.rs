@@ -54,6 +54,9 @@ rules! {
     IntermediateCode = "SFI-E08", "object holds intermediate code (LTO)",
         "A linker with a plugin compiles it and drops the text that was checked.",
         "rewrite the object with `sfi rewrite`, which drops it; without machine code compile with -fno-lto or -ffat-lto-objects";
+    SlotArray = "SFI-E09", "array of dispatch slots is malformed, or something else than a displacement names it",
+        "The loader puts its words into the dispatch table, where nothing but a place in text may be; it lies nowhere else, so nothing else can name it.",
+        "rewrite the object with `sfi rewrite`";
     Undecodable = "SFI-D01", "bytes of an executable section do not decode",
         "Every byte of text, from the section's start, belongs to one decoded instruction: no gap where code could hide.",
         "move data out of text; rewrite the object with `sfi rewrite`";

@@ -3,7 +3,7 @@
 //!
 //! It reads 64-bit little-endian x86-64 relocatable objects (System V gABI, chapters *Object Files*
 //! and *Sections*). It reads as much as it can and judges nothing: the verifier has rules about
-//! structural oddities (`SFI-E01` to `SFI-E08`). An object that has no reading at all is
+//! structural oddities (`SFI-E01` to `SFI-E09`). An object that has no reading at all is
 //! [`Unreadable`].
 //!
 //! Names of sections and symbols are printable, so that every user may print them. An object with
@@ -58,6 +58,7 @@ pub mod number {
 use goblin::elf::{header, section_header as sh, sym};
 use sfi_contract::foreign;
 use sfi_contract::intermediate::{self, is_bitcode};
+use sfi_contract::names::SLOTS_SECTION;
 use sfi_contract::text::is_unprintable;
 
 /// Bytes of symbol and section names that are handed out, in units of the file's size. Names may
@@ -189,6 +190,11 @@ impl Section<'_> {
     /// Says whether it is text (`SHF_EXECINSTR`).
     pub fn is_executable(&self) -> bool {
         self.kind != sh::SHT_NULL && self.flags & u64::from(sh::SHF_EXECINSTR) != 0
+    }
+
+    /// Says whether it is an array of dispatch slots, which becomes no memory of its own.
+    pub fn is_slot_array(&self) -> bool {
+        self.name == SLOTS_SECTION
     }
 
     /// Says whether it has bytes in the file.

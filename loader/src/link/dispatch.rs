@@ -1,11 +1,11 @@
-//! The dispatch table: one slot per code address whose address is taken (`docs/CONTRACT.md`, *What
-//! relocations mean*).
+//! The dispatch table: one slot per code address whose address is taken, and the arrays of slots of
+//! objects (`docs/CONTRACT.md`, *What relocations mean*).
 
 use crate::gate::stubs;
 use crate::link::error::LinkError;
 use crate::link::layout::{Layout, Part};
 use crate::link::place::Places;
-use crate::link::references::{relocations, takes_address};
+use crate::link::references::{relocations, slot_arrays, takes_address};
 use crate::link::select::Input;
 use crate::link::symbols::{Symbols, Target};
 use crate::spec::DomainSpec;
@@ -25,14 +25,26 @@ pub(crate) struct Dispatch {
     /// Window offset of slot 0.
     pub start: WindowOffset,
     index: HashMap<WindowOffset, usize>,
+    /// The first slot of each array, by object and section.
+    arrays: HashMap<(usize, usize), usize>,
     /// The reserved slots of libraries, and the bytes from slot 0 to the first of them.
     pub reserved: (usize, u64),
 }
 
 impl Dispatch {
-    /// Returns the slots of a library: of a table at `start` those whose numbers `index` gives.
-    pub(crate) fn of_library(start: WindowOffset, index: HashMap<WindowOffset, usize>) -> Self {
-        Self { slots: Vec::new(), start, index, reserved: (0, 0) }
+    /// Returns the slots of a library: of a table at `start` those whose numbers `index` gives, and
+    /// its `arrays` with their first slots.
+    pub(crate) fn of_library(
+        start: WindowOffset,
+        index: HashMap<WindowOffset, usize>,
+        arrays: HashMap<(usize, usize), usize>,
+    ) -> Self {
+        Self { slots: Vec::new(), start, index, arrays, reserved: (0, 0) }
+    }
+
+    /// Returns the window offset of the first slot of an array.
+    pub(crate) fn array(&self, input: usize, section: usize) -> Option<WindowOffset> {
+        self.arrays.get(&(input, section)).map(|first| self.start + 8 * *first as u64)
     }
 
     /// Gives a code offset a slot if it has none.
@@ -72,8 +84,56 @@ impl Dispatch {
     }
 }
 
+/// An array of slots: object, section, and the code of each of its slots.
+pub(crate) type Array = (usize, usize, Vec<WindowOffset>);
+
+/// Reads the arrays of slots. Their words mean code itself, and no slots of it.
+pub(crate) fn arrays(
+    spec: &DomainSpec,
+    inputs: &[Input<'_>],
+    symbols: &Symbols<'_>,
+    layout: &Layout,
+    places: &Places,
+) -> Result<Vec<Array>, LinkError> {
+    let code = |(target, addend): (Target, i64)| Some(places.code(target, layout)?.wrapping_add(addend as u64));
+    let mut arrays = Vec::new();
+    for (input, section, words) in slot_arrays(inputs, symbols) {
+        let codes: Option<Vec<WindowOffset>> = words.map(code).collect();
+        let missing = || LinkError::Place {
+            domain: spec.name.clone(),
+            place: format!("{}: {}", inputs[input].name, inputs[input].object.sections[section].name),
+            why: "a word of the array leads to text that is not part of the domain".into(),
+        };
+        arrays.push((input, section, codes.ok_or_else(missing)?));
+    }
+    Ok(arrays)
+}
+
+/// Most objects that the error about a full table names.
+const NAMED: usize = 3;
+
+/// Describes a table that is full, with the objects that have the longest arrays of slots.
+fn full(spec: &DomainSpec, inputs: &[Input<'_>], arrays: &[Array], (used, reserved): (usize, usize)) -> LinkError {
+    let mut lengths = vec![0; inputs.len()];
+    arrays.iter().for_each(|(input, _, codes)| lengths[*input] += codes.len());
+    let all: usize = lengths.iter().sum();
+    let mut takers: Vec<(usize, &str)> =
+        lengths.iter().zip(inputs).filter(|(l, _)| **l > 0).map(|(length, i)| (*length, i.name.as_str())).collect();
+    takers.sort_by_key(|(length, _)| std::cmp::Reverse(*length));
+    let names: Vec<String> = takers.iter().take(NAMED).map(|(length, name)| format!("{length} of {name}")).collect();
+    let switches = match names.is_empty() {
+        true => String::new(),
+        false => format!(", {all} slots of switches ({})", names.join(", ")),
+    };
+    let places = used - all;
+    let why = format!(
+        "{places} address-taken code places{switches} and {reserved} reserved ones; a domain has {DISPATCH_SLOTS} slots"
+    );
+    LinkError::Place { domain: spec.name.clone(), place: "dispatch table".into(), why }
+}
+
 /// Gives a slot to every IFUNC, to every code address that a relocation takes, and to the functions
-/// of [`DomainSpec::pointers`].
+/// of [`DomainSpec::pointers`]. Each array of slots gets a run of them.
 pub(crate) fn collect(
     spec: &DomainSpec,
     inputs: &[Input<'_>],
@@ -83,7 +143,8 @@ pub(crate) fn collect(
 ) -> Result<Dispatch, LinkError> {
     let trap = places.parts[Part::Text as usize] + stubs::TRAP;
     let slots = vec![trap; 1 + symbols.indirects.len()];
-    let mut dispatch = Dispatch { slots, start: WindowOffset::ZERO, index: HashMap::new(), reserved: (0, 0) };
+    let (index, arrays_of) = (HashMap::new(), HashMap::new());
+    let mut dispatch = Dispatch { slots, start: WindowOffset::ZERO, index, arrays: arrays_of, reserved: (0, 0) };
     for (_, _, r, target) in relocations(inputs, symbols) {
         if !takes_address(r.kind) {
             continue;
@@ -107,6 +168,12 @@ pub(crate) fn collect(
         dispatch.index.insert(code, dispatch.slots.len());
         dispatch.slots.push(code);
     }
+    // The arrays come last, so that the first slot of a code place is the one that pointers mean.
+    let arrays = arrays(spec, inputs, symbols, layout, places)?;
+    for (input, section, codes) in &arrays {
+        dispatch.arrays.insert((*input, *section), dispatch.slots.len());
+        dispatch.slots.extend(codes);
+    }
     let (used, reserved) = (8 * dispatch.slots.len() as u64, spec.link_room.map_or(0, |room| room.slots));
     let length = match reserved {
         0 => used,
@@ -117,9 +184,7 @@ pub(crate) fn collect(
         }
     };
     if length > DISPATCH_SIZE {
-        let (used, most) = (dispatch.slots.len(), DISPATCH_SLOTS);
-        let why = format!("{used} address-taken code places and {reserved} reserved ones; a domain has {most} slots");
-        return Err(LinkError::Place { domain: spec.name.clone(), place: "dispatch table".into(), why });
+        return Err(full(spec, inputs, &arrays, (dispatch.slots.len(), reserved)));
     }
     dispatch.start = places.table(length);
     Ok(dispatch)

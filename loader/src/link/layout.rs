@@ -46,7 +46,7 @@ pub(crate) struct Spot {
 
 /// The sizes of the parts, and the places in them.
 pub(crate) struct Layout {
-    /// Spots of the sections, by object and section.
+    /// Spots of the sections, by object and section. An array of dispatch slots has none.
     pub sections: Vec<Vec<Option<Spot>>>,
     /// Spots of the common blocks.
     pub commons: Vec<Spot>,
@@ -115,7 +115,7 @@ pub(crate) fn lay_out(
     let mut keys = Vec::new();
     for (input, from) in inputs.iter().enumerate() {
         for (section, s) in from.object.sections.iter().enumerate() {
-            if symbols.live[input][section] {
+            if symbols.live[input][section] && !s.is_slot_array() {
                 let key = key(s.name, s.flags, s.kind, input, section);
                 if s.name.starts_with(".ctors") || s.name.starts_with(".dtors") {
                     let place = format!("{}: {}", from.name, s.name);

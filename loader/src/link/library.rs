@@ -4,7 +4,7 @@
 
 use crate::fault::names::Names;
 use crate::gate::stubs;
-use crate::link::dispatch::Dispatch;
+use crate::link::dispatch::{self, Dispatch};
 use crate::link::error::LinkError;
 use crate::link::image::{Content, Image};
 use crate::link::layout::{self, Layout, Part};
@@ -68,6 +68,14 @@ pub(crate) struct LibraryImage {
 
 /// Functions of a libc that register others for the domain's end.
 const AT_EXIT: [&str; 3] = ["atexit", "__cxa_atexit", "__cxa_thread_atexit_impl"];
+
+/// Slots that a library asks for.
+pub(crate) enum Ask<'c> {
+    /// The slot of a code place, which all pointers to it mean.
+    One(WindowOffset),
+    /// Slots in a row that hold these code places. Only displacements of the library name them.
+    Run(&'c [WindowOffset]),
+}
 
 /// One part of a library.
 pub(crate) struct PartImage {
@@ -173,17 +181,17 @@ impl Plan<'_> {
         Ok(Places::of_library(parts, home.image.trap - stubs::TRAP, home.image.anchors))
     }
 
-    /// Relocates the parts. `slot` gives the number of the dispatch slot of a code place, which it
-    /// may take for the library.
+    /// Relocates the parts. `slot` gives the number of the first dispatch slot, which it may take
+    /// for the library.
     pub(crate) fn link(
         &self,
         home: &Home<'_>,
         places: &Places,
-        slot: &mut dyn FnMut(WindowOffset) -> Option<usize>,
+        slot: &mut dyn FnMut(Ask<'_>) -> Option<usize>,
     ) -> Result<LibraryImage, LinkError> {
         let Plan { inputs, symbols, layout } = self;
-        let (spec, start) = (home.spec, home.image.table);
-        let dispatch = Dispatch::of_library(start, self.slots(home, places, slot)?);
+        let spec = home.spec;
+        let dispatch = self.slots(home, places, slot)?;
         let mut parts = fill(inputs, layout, &[]);
         let addresses = Addresses { layout, places, dispatch: &dispatch, regions: home.regions };
         let words = reloc::apply(spec, inputs, symbols, &addresses, &mut parts)?;
@@ -212,13 +220,18 @@ impl Plan<'_> {
         })
     }
 
-    /// Finds the slots of all code places whose address a relocation takes.
+    /// Finds the slots of all code places whose address a relocation takes, and the first slot of
+    /// each array.
     fn slots(
         &self,
         home: &Home<'_>,
         places: &Places,
-        slot: &mut dyn FnMut(WindowOffset) -> Option<usize>,
-    ) -> Result<HashMap<WindowOffset, usize>, LinkError> {
+        slot: &mut dyn FnMut(Ask<'_>) -> Option<usize>,
+    ) -> Result<Dispatch, LinkError> {
+        let full = || {
+            let why = "the slots that are reserved for libraries are used; see `LinkRoom::slots`".into();
+            LinkError::Place { domain: home.spec.name.clone(), place: "dispatch table".into(), why }
+        };
         let mut index = HashMap::new();
         for (_, _, r, target) in relocations(&self.inputs, &self.symbols) {
             if !takes_address(r.kind) {
@@ -226,12 +239,14 @@ impl Plan<'_> {
             }
             let Some(code) = places.code(target, &self.layout) else { continue };
             if let std::collections::hash_map::Entry::Vacant(entry) = index.entry(code) {
-                let why = "the slots that are reserved for libraries are used; see `LinkRoom::slots`".into();
-                let full = LinkError::Place { domain: home.spec.name.clone(), place: "dispatch table".into(), why };
-                entry.insert(slot(code).ok_or(full)?);
+                entry.insert(slot(Ask::One(code)).ok_or_else(full)?);
             }
         }
-        Ok(index)
+        let mut arrays = HashMap::new();
+        for (input, section, codes) in dispatch::arrays(home.spec, &self.inputs, &self.symbols, &self.layout, places)? {
+            arrays.insert((input, section), slot(Ask::Run(&codes)).ok_or_else(full)?);
+        }
+        Ok(Dispatch::of_library(home.image.table, index, arrays))
     }
 
     /// Lists the places outside of the library that a symbol of an object means: gateways, and

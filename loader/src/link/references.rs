@@ -18,22 +18,41 @@ pub(crate) fn needs_got(kind: u32) -> bool {
     matches!(kind, R_X86_64_GOTPCREL | R_X86_64_GOTPCRELX | R_X86_64_REX_GOTPCRELX)
 }
 
-/// Lists the relocations of all sections that become memory: object, section, relocation and
-/// target.
+/// Lists the relocations of all sections that become memory of their own: object, section,
+/// relocation and target.
 pub(crate) fn relocations<'l>(
     inputs: &'l [Input<'_>],
     symbols: &'l Symbols<'_>,
 ) -> impl Iterator<Item = (usize, usize, &'l Relocation, Target)> {
     inputs.iter().enumerate().flat_map(move |(input, from)| {
         let live = &symbols.live[input];
-        from.object.sections.iter().enumerate().filter(move |(s, _)| live[*s]).flat_map(move |(section, s)| {
-            s.relocations.iter().filter(|r| r.kind != R_X86_64_NONE).map(move |r| {
-                let target = match r.symbol {
-                    0 => Target::Absolute(0),
-                    index => symbols.targets[input].get(index).copied().unwrap_or(Target::Undefined),
-                };
-                (input, section, r, target)
-            })
+        let memory = from.object.sections.iter().enumerate().filter(move |(s, of)| live[*s] && !of.is_slot_array());
+        memory.flat_map(move |(section, s)| {
+            s.relocations
+                .iter()
+                .filter(|r| r.kind != R_X86_64_NONE)
+                .map(move |r| (input, section, r, target(symbols, input, r)))
+        })
+    })
+}
+
+/// Returns the target of a relocation of an object.
+fn target(symbols: &Symbols<'_>, input: usize, r: &Relocation) -> Target {
+    match r.symbol {
+        0 => Target::Absolute(0),
+        index => symbols.targets[input].get(index).copied().unwrap_or(Target::Undefined),
+    }
+}
+
+/// Lists the arrays of dispatch slots: object, section, and the target and addend of each word.
+pub(crate) fn slot_arrays<'l>(
+    inputs: &'l [Input<'_>],
+    symbols: &'l Symbols<'_>,
+) -> impl Iterator<Item = (usize, usize, impl Iterator<Item = (Target, i64)> + use<'l>)> {
+    inputs.iter().enumerate().flat_map(move |(input, from)| {
+        let sections = from.object.sections.iter().enumerate();
+        sections.filter(move |(s, of)| symbols.live[input][*s] && of.is_slot_array()).map(move |(section, s)| {
+            (input, section, s.relocations.iter().map(move |r| (target(symbols, input, r), r.addend)))
         })
     })
 }

@@ -222,6 +222,11 @@ fn value(
     let pointer = || addresses.pointer(target);
     // Windows begin at 4 GiB and above. Operands name the anchors and thread locals by their offset
     // in the window.
+    // So they do with the words of an array of slots.
+    let slots = || match target {
+        Target::Section { input, section, offset } => Some(addresses.dispatch.array(input, section)? + offset),
+        _ => None,
+    };
     let absolute = || match (pointer()?, target) {
         (Address::Absolute(value), _) => Ok(value),
         (Address::InWindow(offset), Target::Anchored(_)) => Ok(offset.bytes()),
@@ -244,6 +249,7 @@ fn value(
             Address::Absolute(value) => Field::Eight(relative(value) as u64, Some(true)),
         },
         R_X86_64_32 => Field::FourUnsigned(add(absolute()?)),
+        R_X86_64_32S if let Some(slot) = slots() => Field::Four(add(slot.bytes()) as i64),
         R_X86_64_32S => Field::Four(add(absolute()?) as i64),
         R_X86_64_PC32 if let Some(entry) = got => {
             Field::Four(entry.bytes().wrapping_sub(place.bytes()).wrapping_sub(4) as i64)

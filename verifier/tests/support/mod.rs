@@ -24,6 +24,8 @@ pub const R_64: u32 = 1;
 pub const R_PC32: u32 = 2;
 pub const R_PLT32: u32 = 4;
 pub const R_32: u32 = 10;
+pub const R_32S: u32 = 11;
+pub const R_PC64: u32 = 24;
 
 #[derive(Clone)]
 pub struct Section {

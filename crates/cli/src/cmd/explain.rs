@@ -113,6 +113,9 @@ const fn contract_example(rule: Rule) -> &'static str {
         Rule::GroupTable => "a SHT_GROUP section that lists a section twice",
         Rule::SectionKind => "an allocated section of type SHT_DYNAMIC, or with an alignment of 3",
         Rule::IntermediateCode => ".section .gnu.lto_.decls,\"e\"         # gcc -flto",
+        Rule::SlotArray => {
+            ".section .sfi.slots,\"aw\",@progbits  # writable\n        .quad 42                  # and no place in text"
+        }
         Rule::Undecodable => ".byte 0x06                        # no instruction in 64-bit mode",
         Rule::NotAllowed => "ud1 %eax,%eax                     # not on the positive list",
         Rule::Prefix => "data16 call f                     # Intel ignores the 66, AMD does not",

@@ -2,7 +2,7 @@
 
 use crate::gate::ids::DomainId;
 use crate::gate::records::Status;
-use crate::link::library::{self, Home, LibraryImage, Plan};
+use crate::link::library::{self, Ask, Home, LibraryImage, Plan};
 use crate::link::symbols::Target;
 use crate::load::library::raise;
 use crate::load::observe::{self, Observed};
@@ -118,9 +118,12 @@ impl Inner {
         let mut taken = Taken::default();
         let text = plan.text(&places);
         let slots = &links.slots;
-        let linked = plan.link(&home, &places, &mut |code| slots.find(code, (library.id, text.clone()), &mut taken));
+        let linked = plan.link(&home, &places, &mut |ask| match ask {
+            Ask::One(code) => slots.find(code, (library.id, text.clone()), &mut taken),
+            Ask::Run(codes) => slots.find_run(codes, library.id, &mut taken),
+        });
         let raised = linked.and_then(|image| {
-            let own: Vec<WindowOffset> = taken.all.iter().map(|(code, _)| *code).filter(|c| text.contains(c)).collect();
+            let own: Vec<WindowOffset> = taken.codes().filter(|c| text.contains(c)).collect();
             let usage = raise(&domain.window, (&domain.spec, &domain.image), &image, &own)?.union(image.usage);
             Ok((image, usage))
         });

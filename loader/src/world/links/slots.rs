@@ -22,6 +22,9 @@ pub(crate) struct Slots {
     known: HashMap<WindowOffset, usize>,
     /// The slots of libraries that are not linked now: distance in their text, and slot.
     retired: HashMap<u64, Vec<(u64, usize)>>,
+    /// The arrays of slots that each library ever had in this life: first slot and length. They
+    /// hold the trap while the library is not linked.
+    arrays: HashMap<u64, Vec<(usize, usize)>>,
     /// Slots that the host gave free.
     free: Vec<usize>,
     /// Slots whose pages are mapped.
@@ -33,16 +36,29 @@ pub(crate) struct Slots {
 pub(crate) struct Taken {
     /// Code place and slot.
     pub all: Vec<(WindowOffset, usize)>,
+    /// The arrays: first slot, and the code places.
+    arrays: Vec<(usize, Vec<WindowOffset>)>,
     /// Number of slots that were never used before.
     fresh: usize,
     /// Number of slots that the host gave free.
     freed: usize,
 }
 
+impl Taken {
+    /// Returns the code places that the slots will hold.
+    pub(crate) fn codes(&self) -> impl Iterator<Item = WindowOffset> {
+        let arrays = self.arrays.iter().flat_map(|(_, codes)| codes.iter().copied());
+        self.all.iter().map(|(code, _)| *code).chain(arrays)
+    }
+}
+
 impl Slots {
     /// Returns the reserved slots of a domain in whose image these code places have slots.
     pub(crate) fn new(image: &Image) -> Self {
         let used = image.slots.iter().enumerate().skip(1).filter(|(_, code)| **code != image.trap);
+        // The first slot of a code place is the one that pointers mean. Others are in arrays.
+        let mut known = HashMap::new();
+        used.for_each(|(slot, code)| _ = known.entry(*code).or_insert(slot));
         let (count, distance) = image.reserved;
         Self {
             table: image.table,
@@ -50,8 +66,9 @@ impl Slots {
             count,
             trap: image.trap,
             codes: Vec::new(),
-            known: used.map(|(slot, code)| (*code, slot)).collect(),
+            known,
             retired: HashMap::new(),
+            arrays: HashMap::new(),
             free: Vec::new(),
             mapped: false,
         }
@@ -80,6 +97,27 @@ impl Slots {
         Some(slot)
     }
 
+    /// Returns the first of slots in a row for an array of a library: those that an array of the
+    /// library had in an earlier link, or fresh ones.
+    pub(crate) fn find_run(&self, codes: &[WindowOffset], library: u64, taken: &mut Taken) -> Option<usize> {
+        let is_free = |first: usize| {
+            self.codes.get(first - self.first) == Some(&self.trap) && taken.arrays.iter().all(|(f, _)| *f != first)
+        };
+        let mut former = self.arrays.get(&library).into_iter().flatten();
+        let former = former.find(|(first, length)| *length == codes.len() && *length > 0 && is_free(*first));
+        let fresh = self.codes.len() + taken.fresh;
+        let first = match former {
+            Some((first, _)) => *first,
+            None if codes.len() <= self.count - fresh.min(self.count) => {
+                taken.fresh += codes.len();
+                self.first + fresh
+            }
+            None => return None,
+        };
+        taken.arrays.push((first, codes.to_vec()));
+        Some(first)
+    }
+
     /// Takes a slot that no function has.
     fn next(&self, taken: &mut Taken) -> Option<usize> {
         if self.codes.len() + taken.fresh < self.count {
@@ -92,14 +130,26 @@ impl Slots {
 
     /// Lets slots lead to their code.
     pub(crate) fn commit(&mut self, window: &Window, library: u64, taken: Taken) -> Result<(), Errno> {
-        if taken.all.is_empty() {
+        let in_row =
+            |(first, codes): &(usize, Vec<WindowOffset>)| -> Vec<_> { codes.iter().copied().zip(*first..).collect() };
+        let words: Vec<(WindowOffset, usize)> = taken.arrays.iter().flat_map(in_row).collect();
+        let all = [taken.all.as_slice(), &words].concat();
+        if all.is_empty() {
             return Ok(());
         }
-        self.write(window, &taken.all)?;
+        self.write(window, &all)?;
         self.codes.resize(self.codes.len() + taken.fresh, self.trap);
         self.free.truncate(self.free.len() - taken.freed.min(self.free.len()));
-        for (code, slot) in taken.all {
+        for (code, slot) in all {
             self.codes[slot - self.first] = code;
+        }
+        for (first, codes) in taken.arrays {
+            let arrays = self.arrays.entry(library).or_default();
+            if !arrays.contains(&(first, codes.len())) {
+                arrays.push((first, codes.len()));
+            }
+        }
+        for (code, slot) in taken.all {
             self.known.insert(code, slot);
             if let Some(retired) = self.retired.get_mut(&library) {
                 retired.retain(|(_, other)| *other != slot);
@@ -123,9 +173,13 @@ impl Slots {
         }
         let traps: Vec<(WindowOffset, usize)> = gone.iter().map(|(_, slot)| (self.trap, *slot)).collect();
         self.write(window, &traps)?;
+        let arrays = self.arrays.get(&library).cloned().unwrap_or_default();
         for (code, slot) in gone {
             self.known.remove(&code);
             self.codes[slot - self.first] = self.trap;
+            if arrays.iter().any(|(first, length)| (*first..first + length).contains(&slot)) {
+                continue;
+            }
             self.retired.entry(library).or_default().push((code - text.start, slot));
         }
         Ok(())
@@ -133,7 +187,15 @@ impl Slots {
 
     /// Gives the slots of libraries that are not linked to later functions.
     pub(crate) fn recycle(&mut self) -> usize {
-        let all: Vec<usize> = self.retired.drain().flat_map(|(_, slots)| slots).map(|(_, slot)| slot).collect();
+        let mut all: Vec<usize> = self.retired.drain().flat_map(|(_, slots)| slots).map(|(_, slot)| slot).collect();
+        for arrays in self.arrays.values_mut() {
+            let codes = &self.codes;
+            let unused = |(first, length): &(usize, usize)| {
+                codes[first - self.first..][..*length].iter().all(|code| *code == self.trap)
+            };
+            all.extend(arrays.iter().filter(|array| unused(array)).flat_map(|(first, length)| *first..first + length));
+            arrays.retain(|array| !unused(array));
+        }
         self.free.extend(&all);
         all.len()
     }
