@@ -15,7 +15,7 @@ f:
         test    %rdi,%rdi
         je      1f
         and     $-16,%rsp
-        mov     $60,%eax
+        mov     $61,%eax
         syscall
 1:      ret
 ";
