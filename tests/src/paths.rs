@@ -28,6 +28,7 @@ pub fn own_files(patterns: &[&str]) -> Vec<PathBuf> {
 }
 
 /// Builds the `sfi` command line tool in the profile of the running test, and returns its path.
+/// `SFI_BINARY` is one that is built already.
 ///
 /// # Errors
 /// Cargo cannot be run or the build fails; its messages went to standard error.
@@ -35,6 +36,9 @@ pub fn sfi() -> anyhow::Result<&'static Path> {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
     if let Some(path) = PATH.get() {
         return Ok(path);
+    }
+    if let Some(built) = std::env::var_os("SFI_BINARY") {
+        return Ok(PATH.get_or_init(|| built.into()));
     }
     // target/<profile>/deps/<test>
     let exe = std::env::current_exe().context("cannot find the running test")?;

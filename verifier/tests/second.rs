@@ -186,7 +186,7 @@ fn mutate(bytes: &mut Vec<u8>, random: &mut TestRng) {
 /// first one alone.
 #[test]
 fn accepted_bytes_are_read_alike() {
-    let seconds = std::env::var("SFI_SECOND_SECONDS").ok().map_or(60, |n| n.parse().expect("a number"));
+    let seconds = std::env::var("SFI_SECOND_SECONDS").ok().map_or(15, |n| n.parse().expect("a number"));
     let end = Instant::now() + Duration::from_secs(seconds);
     let mut rng = match seconds {
         0..=60 => TestRng::deterministic_rng(RngAlgorithm::ChaCha),

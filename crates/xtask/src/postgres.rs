@@ -29,10 +29,16 @@ fn built(profile: &str) -> anyhow::Result<(PathBuf, PathBuf, PathBuf)> {
     let mut build = Command::new(cargo());
     // All packages: a choice of them may choose other features of their dependencies.
     build.args(["build", "--workspace", "--profile", profile]).current_dir(&root);
+    // The same targets as those of `cargo test`, for the same reason: nothing is built anew.
+    let of_tests = profile == "dev";
+    if of_tests {
+        build.args(["--bins", "--tests"]);
+    }
     let status = build.status().context("cannot run cargo")?;
     ensure!(status.success(), "cargo build failed");
-    let folder = target.join(if profile == "dev" { "debug" } else { profile });
-    Ok((folder.join("sfi"), folder.join("libsfi.a"), root.join("integrations/postgresql")))
+    let folder = target.join(if of_tests { "debug" } else { profile });
+    let library = folder.join(if of_tests { "deps/libsfi.a" } else { "libsfi.a" });
+    Ok((folder.join("sfi"), library, root.join("integrations/postgresql")))
 }
 
 /// Returns the command that runs the tests, with what `cargo build --profile` builds. What `dev`
