@@ -7,16 +7,18 @@ mod registers;
 use common::{assemble, function};
 use registers::canary::HOST;
 use registers::*;
-use sfi_loader::{DomainSpec, Import, Machine, Manage, TypedFn, World};
+use sfi_loader::{DomainSpec, Import, Machine, Manage, Trust, TypedFn, World};
 use std::arch::asm;
 
-fn pair((machine, width, other): (Machine, Width, Width), signature: &str) -> World {
+const SIGHTS: [Sight; 2] = [Sight::Whole, Sight::Plain];
+
+fn pair((machine, width, other): (Machine, Width, Width), sight: Sight, signature: &str) -> World {
     let a = data()
         + &function("plant_and_call", &(plant(width) + "mov $7,%edi\nmovsd seven(%rip),%xmm0\ncall work\nret"))
         + "seven: .double 7.0\n".replace("seven:", ".section .rodata\nseven:").as_str()
-        + &function("call_and_dump", &(plant(width) + "call give\n" + &dump(width) + "ret"));
+        + &function("call_and_dump", &(plant(width) + "call give\n" + &look(width, sight) + "ret"));
     let b = data()
-        + &function("work", &(dump(other) + "ret"))
+        + &function("work", &(look(other, sight) + "ret"))
         + &function("give", &(plant(other) + "mov secret(%rip),%r15\nmov $9,%eax\nret"));
     World::builder()
         .machine(machine)
@@ -33,7 +35,7 @@ fn pair((machine, width, other): (Machine, Width, Width), signature: &str) -> Wo
 
 #[test]
 fn a_callee_sees_its_arguments_only() {
-    for variant in pairs() {
+    for (variant, sight) in pairs().into_iter().flat_map(|pair| SIGHTS.map(|sight| (pair, sight))) {
         let other = variant.2;
         for (signature, ints, floats) in [
             ("() -> void", false, false),
@@ -42,7 +44,7 @@ fn a_callee_sees_its_arguments_only() {
             ("(int, float) -> int", true, true),
         ] {
             let seven = [(0, 7f64.to_bits())];
-            let mut world = pair(variant, signature);
+            let mut world = pair(variant, sight, signature);
             let f: TypedFn<fn()> = world.domain("a").unwrap().export("plant_and_call").unwrap();
             f.call(&mut world, ()).unwrap();
             let dump = take(&mut world, "b");
@@ -56,9 +58,9 @@ fn a_callee_sees_its_arguments_only() {
 
 #[test]
 fn a_caller_sees_the_result_only() {
-    for variant in pairs() {
+    for (variant, sight) in pairs().into_iter().flat_map(|pair| SIGHTS.map(|sight| (pair, sight))) {
         let width = variant.1;
-        let mut world = pair(variant, "() -> void");
+        let mut world = pair(variant, sight, "() -> void");
         let f: TypedFn<fn()> = world.domain("a").unwrap().export("call_and_dump").unwrap();
         f.call(&mut world, ()).unwrap();
         let dump = take(&mut world, "a");
@@ -105,10 +107,10 @@ fn without_a_signature_only_argument_and_result_registers_pass() {
 
 #[test]
 fn the_host_shows_nothing_to_domains() {
-    for (machine, width) in variants() {
+    for ((machine, width), sight) in variants().into_iter().flat_map(|variant| SIGHTS.map(|sight| (variant, sight))) {
         let a = data()
-            + &function("entered", &(dump(width) + "ret"))
-            + &function("returned_to", &("call give\n".to_owned() + &dump(width) + "ret"));
+            + &function("entered", &(look(width, sight) + "ret"))
+            + &function("returned_to", &("call give\n".to_owned() + &look(width, sight) + "ret"));
         let mut world = World::builder()
             .machine(machine)
             .domain(
@@ -143,8 +145,8 @@ fn the_host_shows_nothing_to_domains() {
 /// A failed call shows no more than one that returns.
 #[test]
 fn a_faulting_callee_shows_nothing() {
-    for (machine, width) in variants() {
-        let a = data() + &function("run", &(plant(width) + "call work\n" + &dump(width) + "ret"));
+    for ((machine, width), sight) in variants().into_iter().flat_map(|variant| SIGHTS.map(|sight| (variant, sight))) {
+        let a = data() + &function("run", &(plant(width) + "call work\n" + &look(width, sight) + "ret"));
         let b = data() + &function("work", &(plant(width) + "mov secret(%rip),%r15\nud2"));
         let mut world = World::builder()
             .machine(machine)
@@ -323,5 +325,42 @@ fn no_memory_of_a_domain_names_a_place_outside() {
             }
             assert!(words > 20_000, "{words}");
         }
+    }
+}
+
+/// A text with `fnstenv` sees no place of an x87 instruction that another domain or the host
+/// executed, also if it joins the world when such places are there, and if it trusts everybody
+/// between.
+#[test]
+fn no_text_sees_the_place_of_another_x87_instruction() {
+    let see = "fnstenv %gs:area(%eip)\nmov area+12(%rip),%eax\nor area+20(%rip),%eax\nret";
+    let see = ".bss\narea: .zero 32\n.text\n".to_owned()
+        + &function("see", see)
+        + &function("pass", &format!("call middle\n{see}"));
+    let plain = function("see", "fld1\nfstp %st\nxor %eax,%eax\nret") + &function("pass", "call middle\nret");
+    let spec = |text: &str| {
+        let middle = Import::domain("middle", "work").signature("() -> int").trust(Trust::TrustedBoth);
+        DomainSpec::new("a").object("a.o", assemble(text)).import("middle", middle)
+    };
+    for trust in [Trust::MutualDistrust, Trust::TrustedServer, Trust::TrustedBoth] {
+        let middle = function("work", "call server\nret");
+        let server = Import::domain("server", "work").signature("() -> int").trust(trust);
+        // The status stays zero, so that nothing but the places tells of it.
+        let load = function("work", "fldz\nfstp %st\nmov $1,%eax\nret");
+        let mut world = World::builder()
+            .domain(spec(&plain))
+            .domain(DomainSpec::new("middle").object("m.o", assemble(&middle)).import("server", server))
+            .domain(DomainSpec::new("server").object("s.o", assemble(&load)))
+            .build()
+            .unwrap();
+        let call = |world: &mut World, name: &str| {
+            let run: TypedFn<fn() -> u64> = world.domain("a").unwrap().export(name).unwrap();
+            // SAFETY: the x87 stack is empty before and after, as the ABI wants it.
+            unsafe { asm!("fldpi", "fstp st(0)", out("st(0)") _) };
+            run.call(world, ()).unwrap()
+        };
+        assert_eq!(call(&mut world, "pass"), 1, "{trust}");
+        world.reload(spec(&see)).unwrap();
+        assert_eq!((call(&mut world, "see"), call(&mut world, "pass")), (0, 0), "{trust}");
     }
 }

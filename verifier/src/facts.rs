@@ -43,15 +43,15 @@ impl Field {
     }
 }
 
-/// The resources that instructions use: the set of their [`Class`]es, from bit 16 on the general
-/// registers written, and from bit 32 on those named.
+/// The resources that instructions use: the general registers written, from bit 16 on those named,
+/// and from bit 32 on the set of their [`Class`]es.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Uses(u64);
 
 impl Uses {
     #[inline]
     pub(crate) fn add(&mut self, facts: &Facts) {
-        self.0 |= u64::from(facts.registers) << 16 | 1 << facts.class as u8;
+        self.0 |= u64::from(facts.registers) | 1 << (32 + facts.class as u8);
     }
 
     pub(crate) fn join(&mut self, other: Uses) {
@@ -59,7 +59,7 @@ impl Uses {
     }
 
     pub(crate) fn usage(self) -> Usage {
-        Usage::new(self.0 as u16, (self.0 >> 16) as u16, (self.0 >> 32) as u16)
+        Usage::new((self.0 >> 32) as u32, self.0 as u16, (self.0 >> 16) as u16)
     }
 }
 

@@ -363,6 +363,9 @@ fn usage_comes_from_the_instructions() {
     assert_eq!(of("c5 f8 90 c1"), Vectors::Zmm); // kmovw %k1,%k0
     assert_eq!(of("c4 e2 78 f2 c0"), Vectors::None); // andn is no vector instruction
     assert!(usage("d9 ee").x87 && usage("65 67 d9 37").x87 && usage("0f 77").x87 && usage("0f 6e c0").x87);
+    // fnstenv and fnsave; fldenv, fnstcw and fnstsw do not show where the last instruction was.
+    assert!(usage("65 67 d9 37").x87_places && usage("65 67 dd 37").x87_places);
+    assert!(["d9 27", "65 67 d9 3f", "df e0", "d9 ee"].iter().all(|code| !usage(code).x87_places));
     assert!(usage("0f ae 10").mxcsr && usage("c5 f8 ae 10").mxcsr && usage("65 67 0f ae 18").mxcsr);
     assert!(usage("65 67 c5 f8 ae 18").mxcsr && !usage("0f 58 c1").mxcsr);
     assert!(usage("0f 31").clock && usage("0f a2").identity && !usage("90").clock);

@@ -18,6 +18,8 @@ pub struct Usage {
     /// A return to the host resets it (`fninit`) at every trust level. Otherwise an exception left
     /// unmasked and pending would trap in the host's next x87 instruction.
     pub x87: bool,
+    /// The text has `fnstenv` or `fnsave`, so it can see where the last x87 instruction was.
+    pub x87_places: bool,
     /// The text loads or stores MXCSR, so it can change it or see it. (Any SSE arithmetic sets its
     /// status flags.)
     pub mxcsr: bool,
@@ -47,8 +49,8 @@ impl Usage {
 
     /// Returns the usage by the set of classes (bit = discriminant), the registers written, and
     /// those named.
-    pub fn new(classes: u16, gprs_written: u16, gprs_named: u16) -> Usage {
-        let has = |class: Class| classes & (1 << class as u16) != 0;
+    pub fn new(classes: u32, gprs_written: u16, gprs_named: u16) -> Usage {
+        let has = |class: Class| classes & (1 << class as u32) != 0;
         let vectors = if has(Class::Avx512) {
             Vectors::Zmm
         } else if has(Class::Avx) {
@@ -62,7 +64,8 @@ impl Usage {
             gprs_written,
             preserved_named: (gprs_named | gprs_written) & Self::PRESERVED,
             vectors,
-            x87: has(Class::X87) || has(Class::Mmx),
+            x87: has(Class::X87) || has(Class::X87Places) || has(Class::Mmx),
+            x87_places: has(Class::X87Places),
             mxcsr: has(Class::Mxcsr),
             clock: has(Class::Clock),
             identity: has(Class::Identity),
@@ -76,6 +79,7 @@ impl Usage {
             preserved_named: self.preserved_named | other.preserved_named,
             vectors: self.vectors.max(other.vectors),
             x87: self.x87 | other.x87,
+            x87_places: self.x87_places | other.x87_places,
             mxcsr: self.mxcsr | other.mxcsr,
             clock: self.clock | other.clock,
             identity: self.identity | other.identity,

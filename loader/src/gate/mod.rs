@@ -66,6 +66,7 @@ core::arch::global_asm!(
     C_HOST_MXCSR = const offset_of!(Context, host_mxcsr),
     C_HOST_CW = const offset_of!(Context, host_control_word),
     C_SCRATCH = const offset_of!(Context, scratch),
+    C_X87_PLACES = const offset_of!(Context, x87_places),
     C_REVIVE = const offset_of!(Context, revive),
     C_TAKE = const offset_of!(Context, take),
     C_DOMAINS = const offset_of!(Context, domains),

@@ -141,6 +141,9 @@ pub(crate) struct Context {
     /// Not 0 if some domain of the world has a budget of instructions, which each call of the host
     /// renews.
     pub budgeted: u32,
+    /// Not 0 if some text can see where the last x87 instruction was ([`sfi_verifier::Usage`]), so
+    /// that a reset of x87 hides that.
+    pub x87_places: u32,
     /// The first of the world's domains. [`DomainState::next`] links the others.
     pub domains: *mut DomainState,
     /// The world's record, for the host's use.

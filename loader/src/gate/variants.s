@@ -100,4 +100,7 @@ sfi_gates_end:
     .p2align 2
 sfi_default_mxcsr:
     .long   {MXCSR}
+# As `fninit` sets it (SDM volume 1, section 8.1.5).
+sfi_default_cw:
+    .short  0x37f
     .text

@@ -20,6 +20,7 @@ pub(crate) struct UsageForm {
     #[serde(with = "VectorsForm")]
     vectors: Vectors,
     x87: bool,
+    x87_places: bool,
     mxcsr: bool,
     clock: bool,
     identity: bool,

@@ -310,6 +310,7 @@ impl World {
                 scratch: 0,
                 depth: 0,
                 budgeted: 0,
+                x87_places: u32::from(inner.domains.iter().any(|d| d.usage.x87_places)),
                 domains: ptr::null_mut(),
                 world: place.cast(),
                 watch: watch.cast(),

@@ -177,7 +177,7 @@ pub(crate) fn first_usage(image: Usage, spec: &DomainSpec) -> Usage {
         return image;
     }
     let gprs = Usage { gprs_written: u16::MAX, preserved_named: Usage::PRESERVED, ..Usage::default() };
-    image.union(Usage { vectors: Vectors::Ymm, x87: true, mxcsr: true, ..gprs })
+    image.union(Usage { vectors: Vectors::Ymm, x87: true, x87_places: true, mxcsr: true, ..gprs })
 }
 
 impl Domain {

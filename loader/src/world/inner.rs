@@ -15,6 +15,7 @@ use crate::world::error::LookupError;
 use crate::world::lanes::Lane;
 use crate::world::lives::Lives;
 use sfi_contract::layout::DISPATCH_MASK;
+use sfi_verifier::Usage;
 use std::any::Any;
 
 /// The world's record. Gates and host functions reach it through a raw pointer while host code is
@@ -33,6 +34,16 @@ pub(crate) struct Inner {
     pub manager: Manager,
     /// The world's part in a world with lanes.
     pub lane: Option<Lane>,
+}
+
+impl Gates {
+    /// Notes what a text that joins the world does with x87.
+    pub(crate) fn note_x87(&mut self, usage: Usage) {
+        self.any_x87 |= usage.x87;
+        // SAFETY: the header of the world's control stack lives as long as the world, which is
+        // borrowed mutably.
+        unsafe { (*self.control.context()).x87_places |= u32::from(usage.x87_places) };
+    }
 }
 
 /// The way into the world's domains.

@@ -24,9 +24,8 @@ super::forms! {
         Ficomp_m16int Fisub_m16int Fisubr_m16int Fidiv_m16int Fidivr_m16int Fild_m16int Fbld_m80bcd Fild_m64int
     }
     X87 Store(0) [] writes() clobbers() {
-        Fst_m32fp Fstp_m32fp Fnstenv_m28byte Fnstcw_m2byte Fisttp_m32int Fist_m32int Fistp_m32int Fstp_m80fp
-        Fisttp_m64int Fst_m64fp Fstp_m64fp Fnsave_m108byte Fnstsw_m2byte Fisttp_m16int Fist_m16int Fistp_m16int
-        Fbstp_m80bcd Fistp_m64int
+        Fst_m32fp Fstp_m32fp Fnstcw_m2byte Fisttp_m32int Fist_m32int Fistp_m32int Fstp_m80fp Fisttp_m64int Fst_m64fp
+        Fstp_m64fp Fnstsw_m2byte Fisttp_m16int Fist_m16int Fistp_m16int Fbstp_m80bcd Fistp_m64int
     }
     Mmx None(0) [] writes() clobbers() {
         Emms
@@ -64,5 +63,8 @@ super::forms! {
     }
     Mmx Store(0) [] writes(0) clobbers() {
         Movd_rm32_mm Movq_rm64_mm Movq_mmm64_mm
+    }
+    X87Places Store(0) [] writes() clobbers() {
+        Fnstenv_m28byte Fnsave_m108byte
     }
 }

@@ -18,9 +18,8 @@ pub enum Class {
     /// `cpuid`. It tells the machine's identity. The host may switch it off (a policy).
     Identity,
     /// x87. It works on its register stack and ModRM memory. `fwait` belongs here because it traps
-    /// on an exception that another x87 instruction left pending. `fnstenv` and `fnsave` store
-    /// addresses of the last x87 instruction, so the loader clears x87 state at distrusting
-    /// crossings.
+    /// on an exception that another x87 instruction left pending. The loader resets x87 state at
+    /// distrusting crossings.
     X87,
     /// MMX and SSE forms with an MMX operand: aliases of the x87 registers.
     Mmx,
@@ -50,6 +49,10 @@ pub enum Class {
     /// `xlat`. It loads from rbx + al without a ModRM operand. Mode write allows any load. Mode
     /// full refuses it.
     Table,
+    /// `fnstenv` and `fnsave`. They are x87 and besides store the addresses of the last x87
+    /// instruction and of its operand, whoever executed it. In worlds without them these addresses
+    /// are invisible, and the loader leaves them alone.
+    X87Places,
 }
 
 /// The use of a form's ModRM memory operand, if the operand is memory and not a register.

@@ -101,6 +101,7 @@ pub fn class_of(code: Code) -> Class {
         Code::Rdtsc => Class::Clock,
         Code::Cpuid => Class::Identity,
         Code::Ldmxcsr_m32 | Code::VEX_Vldmxcsr_m32 | Code::Stmxcsr_m32 | Code::VEX_Vstmxcsr_m32 => Class::Mxcsr,
+        Code::Fnstenv_m28byte | Code::Fnsave_m108byte => Class::X87Places,
         Code::Xlat_m8 => Class::Table,
         _ if is_branch_form(code) => Class::Branch,
         _ if is_string(code) => Class::String,

@@ -22,7 +22,7 @@ fn part(class: Class) -> &'static str {
     match class {
         Class::Branch | Class::IndirectBranch | Class::Return | Class::String | Class::Table => "branch",
         Class::Integer | Class::Hint | Class::Trap | Class::Clock | Class::Identity => "integer",
-        Class::X87 | Class::Mmx => "float",
+        Class::X87 | Class::X87Places | Class::Mmx => "float",
         Class::Sse | Class::Mxcsr => "sse",
         Class::Avx => "avx",
         Class::Avx512 => "avx512",

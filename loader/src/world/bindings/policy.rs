@@ -100,10 +100,17 @@ pub(crate) struct Side {
 
 impl Side {
     /// Returns all that the crossings of this side depend on.
-    pub(crate) fn facts(&self) -> [bool; 6] {
+    pub(crate) fn facts(&self) -> [bool; 7] {
         let Self { usage, .. } = self;
-        let written = usage.gprs_written & GATE_PRESERVED != 0;
-        [names_preserved(*usage), written, self.has_vectors(), names_zmm(*usage), usage.x87, usage.mxcsr]
+        [
+            names_preserved(*usage),
+            usage.gprs_written & GATE_PRESERVED != 0,
+            self.has_vectors(),
+            names_zmm(*usage),
+            usage.x87,
+            usage.x87_places,
+            usage.mxcsr,
+        ]
     }
 
     /// Says whether it names vector registers, or hands them on.

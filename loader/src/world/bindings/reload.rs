@@ -254,13 +254,13 @@ impl Inner {
         domain.own_segments = None;
         domain.settled = false;
         self.refill(index);
-        let any_x87 = self.common().any_x87();
-        if any_x87 && !self.gates.any_x87 {
+        let usage = self.domains[index].usage;
+        if usage.x87 && !self.gates.any_x87 {
             // Entries that the host looked up before do not reset state that this domain leaves
             // behind.
             self.domains.ids().for_each(|index| self.renew(index));
         }
-        self.gates.any_x87 |= any_x87;
+        self.gates.note_x87(usage);
     }
 
     /// Writes every record again after a domain was replaced. Records that calls in progress return

@@ -195,7 +195,7 @@ impl Inner {
         }
         domain.usage = all;
         let x87 = all.x87 && !self.gates.any_x87;
-        self.gates.any_x87 |= all.x87;
+        self.gates.note_x87(all);
         // Functions that the host looked up do not clear and restore the new state.
         for other in self.domains.ids().filter(|other| x87 || *other == index) {
             self.renew(other);
