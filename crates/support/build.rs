@@ -30,8 +30,6 @@ use sfi_contract::layout::{HEADER_BASE, HEADER_LOCALS, HEADER_TCB};
 use sfi_contract::{Mode, names};
 use std::path::PathBuf;
 
-/// Name of the function that calls the handlers of pending signals.
-const HANDLERS: &str = "__sfi_handlers";
 /// Bytes of the stack on which `__sfi_fault` asks for a handler.
 const FAULT_STACK: u64 = 1024;
 
@@ -153,8 +151,8 @@ const ENVIRONMENT: [u64; 5] = [0, 6, 4096, 0, 0];
 
 fn build(kind: Kind, mode: Mode) -> Result<Vec<u8>, Box<dyn std::error::Error>> {
     let mut functions = vec![
-        function(names::SYSCALL, &[names::ARBITRATE, HANDLERS], mode, signals::syscall)?,
-        function(HANDLERS, &[names::ARBITRATE; 2], mode, signals::handlers)?,
+        function(names::SYSCALL, &[names::ARBITRATE, names::HANDLERS], mode, signals::syscall)?,
+        function(names::HANDLERS, &[names::ARBITRATE; 2], mode, signals::handlers)?,
         function(names::FAULT, &[names::ARBITRATE; 2], mode, signals::fault)?,
         function("__init_tls", &["__init_tp"], mode, init_tls)?,
         function("memmove", &[], mode, memmove)?,

@@ -5,8 +5,8 @@
 
 use crate::errno::Errno;
 use sfi_contract::layout::WINDOW_SIZE;
-use sfi_loader::HostCall;
-use std::collections::{HashMap, VecDeque};
+use sfi_loader::{HostCall, Stopper};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ pub(crate) struct Waits {
     inner: Mutex<Inner>,
     /// Set if the domain ends, so that nobody waits any more.
     over: AtomicBool,
-    /// Set if a signal was sent to some thread and not taken. Most calls only look at this.
+    /// Set if a signal was sent and not taken. Most calls only look at this.
     sent: AtomicBool,
 }
 
@@ -31,6 +31,18 @@ struct Inner {
     sleepers: HashMap<u64, Sleeper>,
     /// Signals that were sent to a thread and that it has not seen.
     directed: HashMap<u64, u64>,
+    /// Signals that were sent to the domain and that no thread has taken.
+    common: u64,
+    /// The threads that made a call.
+    runners: BTreeMap<u64, Runner>,
+}
+
+/// A thread that a signal can interrupt while it runs the domain's code.
+#[derive(Debug)]
+struct Runner {
+    /// The signals that it blocks.
+    blocked: u64,
+    stopper: Stopper,
 }
 
 #[derive(Debug)]
@@ -39,6 +51,8 @@ struct Sleeper {
     key: Option<u64>,
     /// The wakes that it waits for.
     bits: u32,
+    /// The signals that do not end its wait.
+    blocked: u64,
     state: Wakening,
     condition: Arc<Condvar>,
 }
@@ -106,7 +120,33 @@ impl Inner {
     }
 
     fn is_interrupted(&self, thread: u64, blocked: u64) -> bool {
-        self.directed.get(&thread).is_some_and(|signals| signals & !blocked != 0)
+        (self.directed.get(&thread).unwrap_or(&0) | self.common) & !blocked != 0
+    }
+
+    /// Ends the wait of a thread for a signal that it does not block. Says whether it waited.
+    fn interrupt(&mut self, thread: u64, signals: u64) -> bool {
+        match self.sleepers.get_mut(&thread) {
+            Some(sleeper) if sleeper.state == Wakening::Waiting && signals & !sleeper.blocked != 0 => {
+                sleeper.state = Wakening::Interrupted;
+                sleeper.condition.notify_one();
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Makes one thread that does not block a signal of the domain take it: one that waits, or one
+    /// that runs.
+    fn offer(&mut self, signals: u64) {
+        let all: Vec<u64> = self.runners.keys().copied().collect();
+        if all.iter().any(|thread| self.interrupt(*thread, signals)) {
+            return;
+        }
+        let open =
+            |thread: &&u64| !self.sleepers.contains_key(*thread) && self.runners[*thread].blocked & signals != signals;
+        if let Some(thread) = all.iter().find(open) {
+            self.runners[thread].stopper.interrupt();
+        }
     }
 }
 
@@ -140,7 +180,7 @@ impl Waits {
         let key = wait.word.map(|(address, _)| key(address));
         let state =
             if inner.is_interrupted(wait.thread, wait.blocked) { Wakening::Interrupted } else { Wakening::Waiting };
-        let sleeper = Sleeper { key, bits: wait.bits, state, condition: Arc::clone(&condition) };
+        let sleeper = Sleeper { key, bits: wait.bits, blocked: wait.blocked, state, condition: Arc::clone(&condition) };
         inner.sleepers.insert(wait.thread, sleeper);
         loop {
             let state = inner.sleepers.get(&wait.thread).map_or(Wakening::Interrupted, |sleeper| sleeper.state);
@@ -203,17 +243,45 @@ impl Waits {
         Ok(woken.len() as u64 + moved)
     }
 
-    /// Sends signals to a thread, by their bits, and interrupts its wait.
+    /// Sends signals to a thread, by their bits. Interrupts its wait, or the code that it runs.
     pub(crate) fn send(&self, thread: u64, signals: u64) {
         let mut inner = self.lock();
         self.sent.store(true, Ordering::Release);
         *inner.directed.entry(thread).or_default() |= signals;
-        if let Some(sleeper) = inner.sleepers.get_mut(&thread)
-            && sleeper.state == Wakening::Waiting
+        if !inner.interrupt(thread, signals)
+            && let Some(runner) = inner.runners.get(&thread)
+            && signals & !runner.blocked != 0
         {
-            sleeper.state = Wakening::Interrupted;
-            sleeper.condition.notify_one();
+            runner.stopper.interrupt();
         }
+    }
+
+    /// Notes that a thread can be interrupted. It blocks these signals.
+    pub(crate) fn enrol(&self, thread: u64, blocked: u64, stopper: Stopper) {
+        self.lock().runners.insert(thread, Runner { blocked, stopper });
+    }
+
+    /// Forgets a thread that leaves. Its signals are lost.
+    pub(crate) fn leave(&self, thread: u64) {
+        self.take(thread);
+        self.lock().runners.remove(&thread);
+    }
+
+    /// Notes the end of a call, after which a thread blocks `blocked` and the signals of `common`
+    /// wait for any thread. Tells `want` whether a signal waits for the calling thread, so that it
+    /// must be interrupted. Called with the arbiter locked, so that the last call's facts stand.
+    pub(crate) fn settle(&self, thread: u64, blocked: u64, common: u64, want: impl FnOnce(bool)) {
+        let mut inner = self.lock();
+        if let Some(runner) = inner.runners.get_mut(&thread) {
+            runner.blocked = blocked;
+        }
+        inner.common = common;
+        self.sent.store(common != 0 || !inner.directed.is_empty(), Ordering::Release);
+        if common & blocked != 0 {
+            inner.offer(common & blocked);
+        }
+        // With the queues locked, so that a signal of another thread comes before or after this.
+        want(inner.directed.get(&thread).is_some_and(|signals| signals & !blocked != 0));
     }
 
     /// Says whether a signal that it does not block was sent to a thread.
@@ -228,7 +296,12 @@ impl Waits {
         }
         let mut inner = self.lock();
         let signals = inner.directed.remove(&thread).unwrap_or(0);
-        self.sent.store(!inner.directed.is_empty(), Ordering::Release);
+        self.sent.store(inner.common != 0 || !inner.directed.is_empty(), Ordering::Release);
         signals
+    }
+
+    /// Says whether some signal was sent and not taken.
+    pub(crate) fn is_sent(&self) -> bool {
+        self.sent.load(Ordering::Acquire)
     }
 }

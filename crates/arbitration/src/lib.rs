@@ -317,7 +317,13 @@ fn window_of(cx: &HostCall<'_>) -> u64 {
 fn support(cx: &mut HostCall<'_>, state: &mut State, request: &Request) -> Option<Result<u64, Errno>> {
     let at = cx.arg(0);
     let handler = match request.number {
-        requests::NEXT => state.signals.next(cx, at),
+        requests::NEXT => match state.signals.due(false) {
+            Due::End(exit) => {
+                state.exit = Some(exit);
+                Ok(0)
+            }
+            _ => state.signals.next(cx, at),
+        },
         // Domains with threads have an answer of their own.
         requests::SPAWN | requests::LEAVE => return Some(Err(Errno::NOSYS)),
         requests::FAULTED => state.signals.fault(cx, at, &request.args),

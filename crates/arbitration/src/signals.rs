@@ -4,6 +4,10 @@
 //! All of this concerns only the domain. Its signals reach no other process, and the arbiter trusts
 //! no value that a handler returns with.
 
+mod threads;
+
+pub(crate) use threads::{ThreadSignals, bit_of};
+
 use crate::errno::Errno;
 use crate::process::{Exit, SELF};
 use crate::words::word;
@@ -31,9 +35,12 @@ const RED_ZONE: u64 = 128;
 /// so the call must fail with `EINTR`, at which musl cancels the thread.
 const CANCEL: u64 = 33;
 
-fn bit(signal: u64) -> u64 {
+const fn bit(signal: u64) -> u64 {
     1 << (signal - 1)
 }
+
+/// The signals that no mask blocks.
+const UNBLOCKABLE: u64 = bit(libc::SIGKILL as u64) | bit(libc::SIGSTOP as u64);
 
 /// The calls that are made again after a handler with `SA_RESTART`.
 const RESTARTED: [i64; 9] = [
@@ -118,72 +125,7 @@ impl Default for Signals {
     }
 }
 
-/// The part of [`Signals`] that belongs to one thread of a domain with several.
-#[derive(Debug)]
-pub(crate) struct ThreadSignals {
-    mask: u64,
-    /// Signals that were sent to this thread.
-    pending: u64,
-    /// While the thread is served: those that were sent to the domain.
-    common: u64,
-    suspended: Option<u64>,
-    stack: [u64; 3],
-    caught: u64,
-}
-
-impl ThreadSignals {
-    /// Makes the signals of a thread with this mask.
-    pub(crate) fn new(mask: u64) -> Self {
-        let stack = [0, libc::SS_DISABLE as u64, 0];
-        ThreadSignals { mask, pending: 0, common: 0, suspended: None, stack, caught: 0 }
-    }
-
-    /// Returns the mask.
-    pub(crate) fn blocked(&self) -> u64 {
-        self.mask
-    }
-
-    /// Makes signals pending, by their bits.
-    pub(crate) fn add(&mut self, signals: u64) {
-        self.pending |= signals;
-    }
-}
-
-/// Returns the bit of a signal to a thread: 0 for signal 0, which only asks whether the thread
-/// lives.
-pub(crate) fn bit_of(signal: u64) -> Result<u64, Errno> {
-    match u64::from(signal as u32) {
-        0 => Ok(0),
-        signal if signal <= SIGNALS => Ok(bit(signal)),
-        _ => Err(Errno::INVAL),
-    }
-}
-
 impl Signals {
-    /// Exchanges the part of a thread, whose call is served now.
-    fn exchange(&mut self, thread: &mut ThreadSignals) {
-        std::mem::swap(&mut self.mask, &mut thread.mask);
-        std::mem::swap(&mut self.suspended, &mut thread.suspended);
-        std::mem::swap(&mut self.stack, &mut thread.stack);
-        std::mem::swap(&mut self.caught, &mut thread.caught);
-    }
-
-    /// Begins to serve a thread.
-    pub(crate) fn enter(&mut self, thread: &mut ThreadSignals) {
-        self.exchange(thread);
-        thread.common = self.pending;
-        self.pending |= thread.pending;
-    }
-
-    /// Ends to serve a thread. Signals that are still pending stay whose they were, and new ones
-    /// are the domain's.
-    pub(crate) fn leave(&mut self, thread: &mut ThreadSignals) {
-        self.exchange(thread);
-        let own = thread.pending & !thread.common;
-        thread.pending = self.pending & own;
-        self.pending &= !own;
-    }
-
     /// `rt_sigaction`.
     pub(crate) fn action(&mut self, cx: &mut HostCall<'_>, args: &[u64; 6]) -> Result<u64, Errno> {
         let [signal, new, old, size, ..] = *args;
@@ -229,7 +171,7 @@ impl Signals {
     }
 
     fn set_mask(&mut self, mask: u64) {
-        self.mask = mask & !(bit(libc::SIGKILL as u64) | bit(libc::SIGSTOP as u64));
+        self.mask = mask & !UNBLOCKABLE;
     }
 
     /// `kill` and its relatives: a signal to the domain itself becomes pending. Other processes do
@@ -334,7 +276,8 @@ impl Signals {
             self.suspended.get_or_insert(before);
             self.set_mask(mask);
         }
-        if self.due(false) == Due::Nothing {
+        self.tick();
+        if self.first().is_none() {
             std::thread::sleep(self.until().min(longest));
         }
         Err(Errno::INTR)
@@ -350,16 +293,19 @@ impl Signals {
             std::thread::sleep(self.until().min(time));
             self.tick();
         }
-        let found = self.pending & set;
-        if found == 0 {
-            return Err(Errno::AGAIN);
-        }
-        let signal = u64::from(found.trailing_zeros()) + 1;
-        self.pending &= !bit(signal);
+        let signal = self.take(set).ok_or(Errno::AGAIN)?;
         if info != 0 {
             cx.write(info, &information(signal, SI_USER, 0))?;
         }
         Ok(signal)
+    }
+
+    /// Takes a pending signal of a set.
+    fn take(&mut self, set: u64) -> Option<u64> {
+        let found = self.pending & set;
+        let signal = (found != 0).then(|| u64::from(found.trailing_zeros()) + 1)?;
+        self.pending &= !bit(signal);
+        Some(signal)
     }
 
     /// Makes the timer's signal pending if its time is over.
@@ -393,7 +339,10 @@ impl Signals {
     pub(crate) fn due(&mut self, interrupted: bool) -> Due {
         self.tick();
         match self.first() {
-            None => Due::Nothing,
+            None => {
+                self.resume();
+                Due::Nothing
+            }
             Some(signal) => match self.actions[signal as usize - 1] {
                 action if action.is_handled() => {
                     Due::Handler { again: interrupted && action.has(libc::SA_RESTART) && signal != CANCEL }
@@ -414,15 +363,19 @@ impl Signals {
     pub(crate) fn next(&mut self, cx: &mut HostCall<'_>, frame: u64) -> Result<u64, Errno> {
         let signal = self.first().filter(|signal| self.actions[*signal as usize - 1].is_handled());
         let Some(signal) = signal else {
-            // No handler will return, so the mask from before the suspension comes back now.
-            if let Some(mask) = self.suspended.take() {
-                self.set_mask(mask);
-            }
+            self.resume();
             return Ok(0);
         };
         self.pending &= !bit(signal);
         let before = self.suspended.take().unwrap_or(self.mask);
         self.begin(cx, frame, information(signal, SI_USER, 0), (signal, before))
+    }
+
+    /// Brings back the mask from before a suspension, because no handler will.
+    fn resume(&mut self) {
+        if let Some(mask) = self.suspended.take() {
+            self.set_mask(mask);
+        }
     }
 
     /// `rt_sigreturn`.

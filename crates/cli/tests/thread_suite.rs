@@ -102,6 +102,11 @@ fn posix() {
     Program::c("posix", &[]).compare(25);
 }
 
+#[test]
+fn signals() {
+    Program::c("signals", &[]).compare(15);
+}
+
 /// Outcomes that the memory model forbids are counted. There are none.
 #[test]
 fn litmus() {

@@ -42,6 +42,9 @@ pub const ARBITRATE: &str = "__sfi_arbitrate";
 /// Function of the support code: where a domain goes on that faulted and handles the fault's
 /// signal itself.
 pub const FAULT: &str = "__sfi_fault";
+/// Function of the support code: calls the handlers of waiting signals. An interrupted thread goes
+/// on there.
+pub const HANDLERS: &str = "__sfi_handlers";
 /// Section of unwind tables. They are data for the unwinder in the domain, which finds them between
 /// `__start_` and `__stop_` followed by this name.
 pub const UNWIND_SECTION: &str = "sfi_unwind";

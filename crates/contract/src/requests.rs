@@ -42,6 +42,9 @@ pub const FRAME_STACK: u64 = 40;
 pub const FRAME_INFO: u64 = 64;
 /// `ucontext_t`: zeros but for the mask.
 pub const FRAME_CONTEXT: u64 = 192;
+/// The place in it where the thread goes on. If a handler writes a function there, that function is
+/// called and must not return. The interrupted code goes on no more.
+pub const FRAME_CONTEXT_RIP: u64 = FRAME_CONTEXT + 168;
 /// The mask in it.
 pub const FRAME_CONTEXT_MASK: u64 = FRAME_CONTEXT + 296;
 /// The end of [`FRAME_CONTEXT`].

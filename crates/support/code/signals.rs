@@ -7,8 +7,8 @@ use iced_x86::code_asm::*;
 use iced_x86::{Code, IcedError, Instruction, MemoryOperand, Register};
 use sfi_contract::layout::{DISPATCH, DISPATCH_MASK};
 use sfi_contract::requests::{
-    AGAIN, FAULTED, FRAME_CONTEXT, FRAME_CONTEXT_MASK, FRAME_INFO, FRAME_MASK, FRAME_SIGNAL, FRAME_SIZE, FRAME_STACK,
-    MARK, NEXT, RETURNED, SIGRETURN,
+    AGAIN, FAULTED, FRAME_CONTEXT, FRAME_CONTEXT_MASK, FRAME_CONTEXT_RIP, FRAME_INFO, FRAME_MASK, FRAME_SIGNAL,
+    FRAME_SIZE, FRAME_STACK, MARK, NEXT, RETURNED, SIGRETURN,
 };
 
 /// The red zone: bytes below r15 that the caller of `__sfi_syscall` may be using.
@@ -92,7 +92,13 @@ pub(crate) fn handlers(a: &mut CodeAssembler) -> Result<(), IcedError> {
     restore(a, rax, FRAME_CONTEXT_MASK as i32)?;
     save(a, FRAME_MASK as i32, rax)?;
     request(a, SIGRETURN)?;
-    a.jmp(next)?;
+    // A handler that names another place in its context leaves the interrupted code. musl's for
+    // asynchronous cancellation names a function that does not return.
+    restore(a, rax, FRAME_CONTEXT_RIP as i32)?;
+    a.test(rax, rax)?;
+    a.je(next)?;
+    call_slot(a)?;
+    a.ud2()?;
     a.set_label(&mut done)?;
     restore(a, r15, BEFORE)?;
     a.ret()
@@ -131,7 +137,11 @@ fn handler(a: &mut CodeAssembler) -> Result<(), IcedError> {
     restore(a, rdi, FRAME_SIGNAL as i32)?;
     a.lea(rsi, qword_ptr(r15 + FRAME_INFO as i32))?;
     a.lea(rdx, qword_ptr(r15 + FRAME_CONTEXT as i32))?;
-    // and $0xffff8,%eax ; call *%gs:__sfi_dispatch(%eax)
+    call_slot(a)
+}
+
+/// `and $0xffff8,%eax ; call *%gs:__sfi_dispatch(%eax)`
+fn call_slot(a: &mut CodeAssembler) -> Result<(), IcedError> {
     a.and(eax, DISPATCH_MASK as i32)?;
     let displacement = DISPATCH.symbolic() as i64;
     let slot = MemoryOperand::new(Register::EAX, Register::None, 1, displacement, 4, false, Register::GS);

@@ -38,12 +38,11 @@ const CLEARED: [c_int; 11] = [
 pub(crate) unsafe fn deliver(context: &mut Context, signal: c_int, info: &siginfo_t, machine: &mut ucontext_t) -> bool {
     // SAFETY: the records live as long as the world.
     let Some(domain) = (unsafe { context.current.as_mut() }) else { return false };
-    let registers = &mut machine.uc_mcontext.gregs;
+    let registers = &machine.uc_mcontext.gregs;
     let (rip, rsp) = (registers[REG_RIP as usize] as u64, registers[REG_RSP as usize] as u64);
-    let Caught { signals, entry, text, trap } = domain.caught;
     let area = ControlStack::area(context);
     let room = rsp.is_multiple_of(8) && area.contains(&rsp) && area.contains(&(rsp - 8));
-    if signals & 1 << signal == 0 || !(text[0]..text[1]).contains(&HostAddress::new(rip)) || !room {
+    if domain.caught.signals & 1 << signal == 0 || !domain.caught.is_text(rip) || !room {
         return false;
     }
     let address = match signal {
@@ -52,14 +51,33 @@ pub(crate) unsafe fn deliver(context: &mut Context, signal: c_int, info: &siginf
         _ => rip as i64,
     };
     // SAFETY: the word lies in the stack area, below everything that is in use there.
-    unsafe { ((rsp - 8) as *mut u64).write(trap.number()) };
-    CLEARED.iter().for_each(|register| registers[*register as usize] = 0);
-    registers[REG_RSP as usize] = rsp as i64 - 8;
-    registers[REG_RDI as usize] = signal.into();
-    registers[REG_RSI as usize] = info.si_code.into();
-    registers[REG_RDX as usize] = address;
-    registers[REG_EFL as usize] = FLAGS;
-    registers[REG_RIP as usize] = entry.number() as i64;
+    unsafe { enter(&domain.caught, [signal.into(), info.si_code.into(), address], machine) };
     domain.caught.signals = 0;
     true
+}
+
+impl Caught {
+    /// Says whether an instruction belongs to the domain's own text without the stubs.
+    pub(super) fn is_text(&self, rip: u64) -> bool {
+        (self.text[0]..self.text[1]).contains(&HostAddress::new(rip))
+    }
+}
+
+/// Lets the running domain go on in its function of `place`, with three arguments and with the trap
+/// as its return address. r15 stays.
+///
+/// # Safety
+/// rsp is that of the domain, a multiple of 8, and the word below it lies in the stack area.
+pub(super) unsafe fn enter(place: &Caught, arguments: [i64; 3], machine: &mut ucontext_t) {
+    let registers = &mut machine.uc_mcontext.gregs;
+    let rsp = registers[REG_RSP as usize] - 8;
+    // SAFETY: see the function's contract. Nothing below rsp is in use.
+    unsafe { (rsp as *mut u64).write(place.trap.number()) };
+    CLEARED.iter().for_each(|register| registers[*register as usize] = 0);
+    for (register, argument) in [REG_RDI, REG_RSI, REG_RDX].into_iter().zip(arguments) {
+        registers[register as usize] = argument;
+    }
+    registers[REG_RSP as usize] = rsp;
+    registers[REG_EFL as usize] = FLAGS;
+    registers[REG_RIP as usize] = place.entry.number() as i64;
 }

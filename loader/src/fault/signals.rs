@@ -3,6 +3,7 @@
 
 use crate::fault::clock::moment;
 use crate::fault::deliver;
+use crate::fault::interrupt;
 use crate::fault::lanes;
 use crate::fault::limits::{TIME_SIGNAL, reason};
 use crate::fault::meter;
@@ -89,8 +90,8 @@ fn install_time() {
 /// domain. A domain runs exactly if rip is in `context.current`'s text window. That includes the
 /// stubs, because they change only r10 and r11 and the gate after them has not run. In a gate or in
 /// the host it only closes the gates, and the signal comes again. It also closes the room that a
-/// handler of the host had opened. Touches the data that `on_signal` touches, and the world's
-/// watch.
+/// handler of the host had opened, and interrupts a domain that is to be interrupted. Touches the
+/// data that `on_signal` touches, and the world's watch.
 extern "C" fn on_time(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
     // SAFETY: the kernel passes valid pointers. The thread's state is its own. A world's watch
     // lives as long as the world.
@@ -105,6 +106,13 @@ extern "C" fn on_time(signal: c_int, info: *mut siginfo_t, context: *mut c_void)
         if due != 0 {
             obey(current, machine, due);
             return;
+        }
+        if !current.is_null() && interrupt::is_wanted(&*current) {
+            interrupt::interrupt(&mut *current, machine);
+            // Other signals of this number are the host's.
+            if (*info).si_code == libc::SI_TKILL {
+                return;
+            }
         }
         if own && (*info).si_code == libc::SI_TKILL {
             return;
@@ -231,7 +239,9 @@ unsafe fn unwind(context: &mut Context, signal: c_int, info: &siginfo_t, machine
             return true;
         }
         let no_room = signal_room::cramped(context, info, machine);
-        if !in_gate && !no_room && deliver::deliver(context, signal, info, machine) {
+        let mut caught =
+            || interrupt::go_on(context, signal, info, machine) || deliver::deliver(context, signal, info, machine);
+        if !in_gate && !no_room && caught() {
             return true;
         }
         let address = match signal {

@@ -1,5 +1,6 @@
 //! The words that a world with limits or budgets and the watchdog share.
 
+use crate::fault::interrupted::Interruptions;
 use crate::fault::limits::{Limits, nanos, reason};
 use crate::gate::records::Context;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering};
@@ -55,6 +56,9 @@ pub(crate) struct Watch {
     pub(super) why: AtomicU32,
     /// Set if this call and all later ones must end.
     pub(super) stopped: AtomicBool,
+    /// Set if the domain is to be interrupted, and the record that this needs, or null.
+    pub(super) wanted: AtomicBool,
+    pub(super) interruptions: AtomicPtr<Interruptions>,
 }
 
 /// Returns the world's watch, if its calls are limited.

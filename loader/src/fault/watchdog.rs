@@ -337,18 +337,21 @@ impl Observed {
         if why == 0 && self.spent() {
             (why, wait) = (reason::SETTLE, RETRY[0]);
         }
-        if why == 0 {
+        let watch = &*self.watch;
+        if why != 0 {
+            watch.why.store(why, Ordering::Relaxed);
+            watch.ordered.store(running, Ordering::Release);
+        } else if watch.is_interruption_wanted() {
+            wait = wait.min(RETRY[0]);
+        } else {
             return wait;
         }
-        let watch = &*self.watch;
-        watch.why.store(why, Ordering::Relaxed);
-        watch.ordered.store(running, Ordering::Release);
         let thread = watch.thread.load(Ordering::Relaxed);
         if !watch.in_host.load(Ordering::Acquire) && watch.running.load(Ordering::Acquire) == running {
             // SAFETY: a system call without pointers. The thread lives, because it was in a call
             // after the registry was locked.
             unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, TIME_SIGNAL) };
-            // A signal that finds the thread in a gate ends nothing.
+            // A signal that finds the thread in a gate ends and interrupts nothing.
             wait = wait.min(RETRY[1]);
         }
         wait
@@ -387,6 +390,8 @@ fn record(limits: Limits, budgets: &[Budget], budget: Option<Duration>, by_watch
         ordered: AtomicU64::new(0),
         why: AtomicU32::new(0),
         stopped: AtomicBool::new(false),
+        wanted: AtomicBool::new(false),
+        interruptions: AtomicPtr::new(ptr::null_mut()),
     })
 }
 
@@ -395,6 +400,14 @@ pub(crate) fn stop(watch: &Watch) {
     // With the registry locked, so that the watchdog sees the mark before it sleeps.
     let all = registry();
     watch.stopped.store(true, Ordering::Release);
+    drop(all);
+    CHANGED.notify_one();
+}
+
+/// Interrupts the domain of a world that the watchdog looks at, as soon as it runs.
+pub(crate) fn interrupt(watch: &Watch) {
+    let all = registry();
+    watch.want_interruption(true);
     drop(all);
     CHANGED.notify_one();
 }
@@ -448,6 +461,15 @@ impl Watched {
     /// Says whether time is charged to domains.
     pub(crate) fn is_metered(&self) -> bool {
         self.0.metered
+    }
+
+    /// Wants an interruption, or gives up one that was wanted. The watchdog is woken if it must.
+    pub(crate) fn want(&self, wanted: bool) {
+        if wanted {
+            interrupt(&self.0);
+        } else {
+            self.0.want_interruption(false);
+        }
     }
 
     /// Returns the watch, which may outlive the world.

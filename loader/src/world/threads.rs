@@ -6,6 +6,7 @@
 //! common but pages that the domain may write, pages that nobody can write any more, and the window
 //! in which the text runs. That window stays mapped while one of them is left.
 
+use crate::fault::interrupted::Interruptions;
 use crate::fault::watch::{self, Watch};
 use crate::fault::watchdog;
 use crate::gate::ids::{DomainId, Id};
@@ -52,6 +53,12 @@ impl Stopper {
     pub fn stop(&self) {
         watchdog::stop(&self.0);
     }
+
+    /// Interrupts the thread's domain once, see [`HostCall::allow_interruptions`]: at once if it
+    /// runs its own code, or as soon as it does.
+    pub fn interrupt(&self) {
+        watchdog::interrupt(&self.0);
+    }
 }
 
 impl HostCall<'_> {
@@ -71,6 +78,32 @@ impl HostCall<'_> {
         // SAFETY: the context lives as long as the world.
         let context = unsafe { &*self.world().gates.control.context() };
         watch::of(context).is_some_and(|watch| watch.is_stopped() || watch.overdue() != 0)
+    }
+
+    /// Lets the calling thread be interrupted ([`Stopper::interrupt`]). The caller, a domain with
+    /// threads, then goes on in its global function `entry`, without arguments. If that returns,
+    /// the thread goes on where it was, with all its registers. Returns whether the caller has such
+    /// a function.
+    pub fn allow_interruptions(&mut self, entry: &str) -> bool {
+        let spec = self.spec();
+        if !spec.has_threads() || spec.lanes != 0 {
+            return false;
+        }
+        let Some(place) = self.continuation(0, entry) else { return false };
+        let all = Interruptions::new(self.world().domains[self.caller_index()].state, place);
+        let watched = self.world().time.watched.as_ref();
+        watched.inspect(|watched| watched.shared().allow_interruptions(all)).is_some()
+    }
+
+    /// Says whether an interruption of the calling thread is wanted and did not come yet.
+    pub fn is_interruption_wanted(&self) -> bool {
+        self.world().time.watched.as_ref().is_some_and(|watched| watched.shared().is_interruption_wanted())
+    }
+
+    /// Wants an interruption of the calling thread after this call, or gives up one that was wanted
+    /// before.
+    pub fn want_interruption(&self, wanted: bool) {
+        self.world().time.watched.as_ref().inspect(|watched| watched.want(wanted));
     }
 
     /// Makes a further thread of the caller. `host` is the function that the thread calls where the

@@ -5,6 +5,7 @@ use crate::analysis::regs::FLAGS;
 use crate::object::decode::Flow;
 use crate::refusal::{Reason, Refusal};
 use iced_x86::{Code as Opcode, Instruction, MemoryOperand, Mnemonic, OpKind, Register};
+use sfi_contract::layout::STACK_LEAD;
 
 impl Transform<'_, '_, '_> {
     /// Emits `lea n(%r15),%r15` so that `delta` becomes `wanted`. Flags survive.
@@ -34,6 +35,13 @@ impl Transform<'_, '_, '_> {
 
     pub(super) fn move_sp(&mut self, by: i64) {
         self.delta = Some(self.delta() - by);
+    }
+
+    /// Moves rsp' down. r15 follows if it would be far above, because a signal's handler uses the
+    /// stack below r15 and its lead.
+    fn grow(&mut self, by: i64) -> Result<(), Refusal> {
+        self.move_sp(by);
+        if self.delta() > STACK_LEAD { self.adjust_to(0) } else { Ok(()) }
     }
 
     pub(super) fn push(&mut self, ins: Instruction) -> Result<(), Refusal> {
@@ -71,8 +79,7 @@ impl Transform<'_, '_, '_> {
             }
             _ => return Err(self.refuse(Reason::StackPointerUse, "push of this operand")),
         }
-        self.move_sp(-8);
-        Ok(())
+        self.grow(-8)
     }
 
     pub(super) fn pop(&mut self, ins: Instruction) -> Result<(), Refusal> {
@@ -138,7 +145,7 @@ impl Transform<'_, '_, '_> {
                     return Ok(false);
                 }
                 let value = value as i64;
-                self.move_sp(if ins.mnemonic() == Mnemonic::Add { value } else { -value });
+                self.grow(if ins.mnemonic() == Mnemonic::Add { value } else { -value })?;
                 Ok(true)
             }
             Mnemonic::Lea
@@ -147,7 +154,7 @@ impl Transform<'_, '_, '_> {
                     && ins.memory_index() == Register::None
                     && self.facts.code.insns[self.at].disp_reloc.is_none() =>
             {
-                self.move_sp(ins.memory_displacement64() as i64);
+                self.grow(ins.memory_displacement64() as i64)?;
                 Ok(true)
             }
             Mnemonic::Mov if from_sp && matches!(ins.code(), Opcode::Mov_rm64_r64 | Opcode::Mov_r64_rm64) => {

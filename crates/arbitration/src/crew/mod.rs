@@ -18,7 +18,7 @@ use crate::process::{Exit, SELF};
 use crate::signals::{ThreadSignals, bit_of};
 use crate::{Arbiter, Calls, Request, encode};
 use roster::Roster;
-use sfi_contract::requests;
+use sfi_contract::{names, requests};
 use sfi_loader::{HostCall, HostError, Thread, ThreadStart};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -53,8 +53,11 @@ struct Member {
     signals: ThreadSignals,
     /// The word that is cleared when the thread ends, or 0.
     clear: u64,
-    /// Says whether the first thread made a call before.
+    /// Says whether the thread made a call before.
     enrolled: bool,
+    /// The mask that other threads know.
+    told: u64,
+
     /// The head of the list of robust mutexes. The domain's libc walks it itself.
     robust: u64,
 }
@@ -93,7 +96,7 @@ impl Crew {
 
 impl Member {
     fn new(number: u64, mask: u64, clear: u64) -> Self {
-        Member { number, signals: ThreadSignals::new(mask), clear, enrolled: false, robust: 0 }
+        Member { number, signals: ThreadSignals::new(mask), clear, enrolled: false, told: mask, robust: 0 }
     }
 }
 
@@ -105,9 +108,8 @@ impl Shared {
     /// Answers one call of a thread.
     fn host_call(self: &Arc<Self>, cx: &mut HostCall<'_>, me: &mut Member) -> Result<u64, HostError> {
         let mut request = Request::of(cx)?;
-        if me.number == SELF && !me.enrolled {
-            me.enrolled = true;
-            self.roster.enrol_first(|| (cx.stopper(), cx.threads()));
+        if !me.enrolled {
+            self.enrol(cx, me);
         }
         if request.number == requests::LEAVE {
             // The thread no longer uses its stack, and makes no other request.
@@ -127,12 +129,44 @@ impl Shared {
             true => self.outside(cx, me, &request),
             false => None,
         };
-        me.signals.add(self.waits.take(me.number));
-        let (answer, exit) = self.arbiter().serve(cx, &mut me.signals, &request, given);
-        match exit {
-            Some(exit) => self.exit(me, exit),
-            None => Ok(encode(answer)),
+        match self.conclude(cx, me, &request, given) {
+            (_, Some(exit)) => self.exit(me, exit),
+            (answer, None) => Ok(encode(answer)),
         }
+    }
+
+    /// Notes a thread at its first call.
+    fn enrol(&self, cx: &mut HostCall<'_>, me: &mut Member) {
+        me.enrolled = true;
+        if me.number == SELF {
+            self.roster.enrol_first(|| (cx.stopper(), cx.threads()));
+        }
+        // Domains without the support code have no handlers.
+        if cx.allow_interruptions(names::HANDLERS)
+            && let Some(stopper) = cx.stopper()
+        {
+            self.waits.enrol(me.number, me.told, stopper);
+        }
+    }
+
+    /// Serves a call, or the end of one whose answer is given. A signal that came meanwhile
+    /// interrupts the thread as soon as the call returned.
+    fn conclude(
+        &self,
+        cx: &mut HostCall<'_>,
+        me: &mut Member,
+        request: &Request,
+        given: Option<Result<u64, Errno>>,
+    ) -> (Result<u64, Errno>, Option<Exit>) {
+        let mut arbiter = self.arbiter();
+        me.signals.add(self.waits.take(me.number));
+        let (answer, exit, common) = arbiter.serve(cx, &mut me.signals, request, given);
+        let blocked = me.signals.blocked();
+        if me.told != blocked || common != 0 || self.waits.is_sent() || cx.is_interruption_wanted() {
+            me.told = blocked;
+            self.waits.settle(me.number, blocked, common, |wanted| cx.want_interruption(wanted));
+        }
+        (answer, exit)
     }
 
     /// Answers the calls that are about threads, and those that may wait, without the arbiter's
@@ -173,9 +207,9 @@ impl Shared {
             libc::SYS_futex => self.futex(cx, me, &request.args),
             libc::SYS_nanosleep => self.sleep(cx, me, None, [a, b]),
             libc::SYS_clock_nanosleep => self.sleep(cx, me, Some((a, b)), [c, request.args[3]]),
-            libc::SYS_pause => self.rest(cx, me, Some(self.quota.sleep)).map(|()| 0),
-            // They change the mask and wait with it, which nothing here does at once.
-            libc::SYS_rt_sigsuspend | libc::SYS_rt_sigtimedwait => Err(Errno::NOSYS),
+            libc::SYS_pause => self.pause(cx, me),
+            libc::SYS_rt_sigsuspend => self.suspend(cx, me, [a, b]),
+            libc::SYS_rt_sigtimedwait => self.await_signal(cx, me, &request.args),
             number if kinds::may_wait(number) => self.patiently(cx, me, request),
             _ => return None,
         })
@@ -263,7 +297,7 @@ impl Shared {
             return self.exit(me, Exit(request.args[0] as i32));
         }
         self.roster.remove(me.number);
-        self.waits.take(me.number);
+        self.waits.leave(me.number);
         self.clear(cx, me);
         Err(HostError::end_caller(0))
     }
@@ -311,19 +345,19 @@ fn processors(cx: &mut HostCall<'_>, size: u64, out: u64) -> Result<u64, Errno> 
 
 impl Arbiter {
     /// Answers a call of a thread, or concludes one whose answer is given. Returns the exit if the
-    /// domain ends.
+    /// domain ends, and the signals that no thread has taken.
     fn serve(
         &mut self,
         cx: &mut HostCall<'_>,
         signals: &mut ThreadSignals,
         request: &Request,
         given: Option<Result<u64, Errno>>,
-    ) -> (Result<u64, Errno>, Option<Exit>) {
+    ) -> (Result<u64, Errno>, Option<Exit>, u64) {
         self.with(cx, |arbiter, cx, state, heap| {
             state.signals.enter(signals);
             let answer = arbiter.respond(cx, state, heap, request, given);
             state.signals.leave(signals);
-            (answer, state.exit.take())
+            (answer, state.exit.take(), state.signals.common())
         })
     }
 }

@@ -6,6 +6,7 @@ use crate::clock::{duration, put};
 use crate::errno::Errno;
 use crate::futex::Wait;
 use crate::process::SELF;
+use crate::words::word;
 use crate::{Arbiter, Request, wait};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sfi_loader::HostCall;
@@ -83,6 +84,61 @@ impl Shared {
             put(cx, left, time.saturating_sub(start.elapsed()), 1)?;
         }
         result.map(|()| 0)
+    }
+
+    /// `rt_sigsuspend`: waits with another mask for a signal. The mask comes back when its handler
+    /// returns.
+    pub(super) fn suspend(&self, cx: &mut HostCall<'_>, me: &mut Member, [mask, size]: [u64; 2]) -> Result<u64, Errno> {
+        if size != 8 {
+            return Err(Errno::INVAL);
+        }
+        me.signals.suspend(word(cx, mask)?);
+        let _ = self.pause(cx, me);
+        Err(Errno::INTR)
+    }
+
+    /// `rt_sigtimedwait`: takes a signal of a set without calling its handler.
+    pub(super) fn await_signal(&self, cx: &mut HostCall<'_>, me: &mut Member, args: &[u64; 6]) -> Result<u64, Errno> {
+        let [set, info, time, size, ..] = *args;
+        if size != 8 {
+            return Err(Errno::INVAL);
+        }
+        let set = word(cx, set)?;
+        let time = if time == 0 { self.quota.wait } else { duration(cx, time)?.min(self.quota.wait) };
+        let end = Instant::now().checked_add(time);
+        loop {
+            me.signals.add(self.waits.take(me.number));
+            let signals = &mut me.signals;
+            let claim = self.arbiter().with(cx, |_, cx, state, _| state.signals.claim(cx, signals, (set, info)));
+            if claim != Err(Errno::AGAIN) {
+                return claim;
+            }
+            let blocked = me.signals.blocked() & !set;
+            let alarm = Instant::now().checked_add(self.until_due(cx, me));
+            let wait =
+                Wait { thread: me.number, blocked, word: None, bits: 0, end: end.into_iter().chain(alarm).min() };
+            match self.waits.wait(cx, &wait) {
+                Err(Errno::TIMEDOUT) if end.is_some_and(|end| end <= Instant::now()) => return Err(Errno::AGAIN),
+                Err(error) if self.waits.is_over() || cx.is_over() => return Err(error),
+                _ => {}
+            }
+        }
+    }
+
+    /// `pause`: waits for a signal, or for the timer.
+    pub(super) fn pause(&self, cx: &mut HostCall<'_>, me: &mut Member) -> Result<u64, Errno> {
+        let time = self.until_due(cx, me).min(self.quota.sleep);
+        if time.is_zero() {
+            return Err(Errno::INTR);
+        }
+        self.rest(cx, me, Some(time)).and(Err(Errno::INTR))
+    }
+
+    /// Returns the time until a signal is due for a thread.
+    fn until_due(&self, cx: &mut HostCall<'_>, me: &mut Member) -> Duration {
+        me.signals.add(self.waits.take(me.number));
+        let signals = &mut me.signals;
+        self.arbiter().with(cx, |_, _, state, _| state.signals.until_due(signals))
     }
 
     /// Tries a call that may wait for descriptors until it is answered.

@@ -251,16 +251,21 @@ impl<'c> HostCall<'c> {
     /// address as arguments. Each call of this function catches one fault. Returns whether the
     /// caller has such a function and no budget of instructions, whose end is a fault too.
     pub fn catch_faults(&mut self, signals: u64, entry: &str) -> bool {
+        let Some(caught) = self.continuation(signals, entry) else { return false };
+        // SAFETY: the state lives as long as the world, and no gate or handler uses it now.
+        unsafe { (*self.held.domains[self.caller].state).caught = caught };
+        true
+    }
+
+    /// Returns the record with which a signal handler lets the caller go on in its global function
+    /// `entry`.
+    pub(crate) fn continuation(&self, signals: u64, entry: &str) -> Option<Caught> {
         let domain = &self.held.domains[self.caller];
         let found = domain.image.functions_by_name.get(entry).filter(|_| domain.spec.instructions.is_none());
-        let Some(offset) = found.copied() else { return false };
         let (window, (text, length)) = (&domain.window, domain.image.text);
         let text = [text, text + length].map(|place| window.address(place));
-        let [entry, trap] = [offset, domain.image.trap].map(|place| window.address(place));
-        let caught = Caught { signals, entry, text, trap };
-        // SAFETY: the state lives as long as the world, and no gate or handler uses it now.
-        unsafe { (*domain.state).caught = caught };
-        true
+        let [entry, trap] = [*found?, domain.image.trap].map(|place| window.address(place));
+        Some(Caught { signals, entry, text, trap })
     }
 
     /// Returns the number of the binding through which the domain called.

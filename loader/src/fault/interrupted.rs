@@ -1,0 +1,73 @@
+//! The records of interruptions ([`crate::fault::interrupt`]): where a domain goes on, and the
+//! registers of the code that it interrupts.
+
+use crate::gate::records::{Caught, DomainState};
+use libc::REG_RSP;
+use sfi_contract::layout::{TCB_R15, TCB_SCRATCH, TCB_SCRATCH_SLOTS};
+use std::arch::x86_64::__cpuid_count;
+use std::cell::UnsafeCell;
+
+/// Interruptions of one thread that have not returned. Further ones wait.
+pub(super) const NESTED: usize = 4;
+/// Registers that are kept: all but those of segments and of the exception.
+pub(super) const REGISTERS: usize = libc::REG_EFL as usize + 1;
+/// Words of the TCB page that code without calls uses: the home of r15 and the scratch words.
+pub(super) const WORDS: usize = ((TCB_SCRATCH.addend - TCB_R15.addend) / 8) as usize + TCB_SCRATCH_SLOTS as usize;
+
+/// The component of protection keys, which is the host's.
+const KEYS: u32 = 9;
+pub(super) const KEYS_BIT: u64 = 1 << KEYS;
+
+/// The interruptions of a world with one domain.
+#[derive(Debug)]
+pub(crate) struct Interruptions {
+    /// The domain, its text and trap, and the function.
+    pub(super) domain: *const DomainState,
+    pub(super) place: Caught,
+    /// Offset of the protection keys in the floating-point state, if there are any.
+    pub(super) keys: Option<usize>,
+    pub(super) kept: UnsafeCell<Stack>,
+}
+
+/// Interruptions that have not returned, the outermost first.
+#[derive(Debug)]
+pub(super) struct Stack {
+    pub(super) kept: [Kept; NESTED],
+    pub(super) used: usize,
+}
+
+/// The registers of interrupted code.
+#[derive(Debug)]
+pub(super) struct Kept {
+    pub(super) registers: [i64; REGISTERS],
+    pub(super) words: [u64; WORDS],
+    pub(super) floats: Box<[u8]>,
+}
+
+/// Returns the bytes of the floating-point state that the processor's features need, and the offset
+/// of the protection keys in it.
+fn sizes() -> (usize, Option<usize>) {
+    let all = __cpuid_count(0xd, 0);
+    let keys = __cpuid_count(0xd, KEYS);
+    let has_keys = all.eax >> KEYS & 1 == 1 && keys.eax >= 4;
+    (all.ebx as usize, has_keys.then_some(keys.ebx as usize))
+}
+
+impl Interruptions {
+    /// Makes the record of a domain. `place` holds the function.
+    pub(crate) fn new(domain: *const DomainState, place: Caught) -> Self {
+        let (size, keys) = sizes();
+        let kept = std::array::from_fn(|_| Kept {
+            registers: [0; REGISTERS],
+            words: [0; WORDS],
+            floats: vec![0; size].into_boxed_slice(),
+        });
+        Self { domain, place, keys, kept: UnsafeCell::new(Stack { kept, used: 0 }) }
+    }
+}
+
+impl Kept {
+    pub(super) fn rsp(&self) -> u64 {
+        self.registers[REG_RSP as usize] as u64
+    }
+}
