@@ -5,7 +5,7 @@
 //!
 //! Data flows one way, one module a phase: `object` (read, check, carve, decode, retpoline,
 //! address) → `unwind` → `analysis` (flow, receive, regs, reach, jumps, height, own, frame_walk,
-//! r15, slot, live, count, pads) → `transform` → `text` (share, charge, layout) → `debug` →
+//! r15, slot, live, count, pads, arrays) → `transform` → `text` (share, charge, layout) → `debug` →
 //! `output` (sections, unwind_table, write).
 
 #![forbid(unsafe_code)]
@@ -88,7 +88,7 @@ fn rewrite_object(object: &Object<'_>, options: &Options) -> Result<Output, Vec<
     let addresses = address::find(&code)?;
     check::symbols(&code)?;
     let unwind = unwind::collect(&code)?;
-    let (found, mut refusals) = analysis::run(&mut code, &addresses, &unwind, options.budget);
+    let (found, mut refusals) = analysis::run(&mut code, &addresses, &unwind, (options.mode, options.budget));
     let facts = Facts::new(&code, &addresses, &unwind, &found, (options.mode, options.budget));
     refusals.extend(facts.check_landings());
     let mut stats = r15::count(&code, facts.graph, facts.r15, facts.slots);
@@ -155,7 +155,7 @@ fn charge_all(facts: &Facts<'_, '_, '_>, emitters: &mut [emit::Emitter], mut nex
 
 /// Assembles the new object.
 fn output(facts: &Facts<'_, '_, '_>, texts: Vec<Text>, stats: Stats) -> Result<Output, Vec<Refusal>> {
-    let Facts { graph, pads, r15, slots, .. } = *facts;
+    let Facts { graph, pads, r15, slots, arrays, .. } = *facts;
     let mut notes = Vec::new();
     if check::has_intermediate_code(facts.code.object) {
         notes.push("the intermediate code of link-time optimisation was dropped".to_owned());
@@ -166,8 +166,15 @@ fn output(facts: &Facts<'_, '_, '_>, texts: Vec<Text>, stats: Stats) -> Result<O
     });
     let traces = debug::traces(facts.code, &texts, |at| r15::keeping(graph, r15, slots, at));
     let exceptions = sections::Exceptions { unwind: facts.unwind, graph, r15, slots };
-    let new =
-        sections::assemble(facts.code, facts.addresses, pads, texts, debug, &exceptions, (facts.mode, facts.budget))?;
+    let new = sections::assemble(
+        facts.code,
+        facts.addresses,
+        (pads, arrays),
+        texts,
+        debug,
+        &exceptions,
+        (facts.mode, facts.budget),
+    )?;
     let bytes = write::write(&new)
         .map_err(|error| vec![Refusal { detail: error.to_string(), ..Refusal::of_object(Reason::NotRelocatable) }])?;
     Ok(Output { bytes, stats, notes, traces })

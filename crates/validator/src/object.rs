@@ -149,7 +149,7 @@ impl<'a> Pair<'a> {
                 None => return Err(format!("section {} is not in the new object", section.name)),
             }
         }
-        let ours = |s: &Section<'_>| s.name == sfi_contract::names::UNWIND_SECTION;
+        let ours = |s: &Section<'_>| s.name == sfi_contract::names::UNWIND_SECTION || s.is_slot_array();
         let carved = (next..new.sections.len()).filter(|&at| {
             let section = &new.sections[at];
             !is_table(section) && section.is_allocated() && !ours(section)

@@ -1,5 +1,6 @@
 //! Data, relocations and symbols. Each one of the original object has its counterpart.
 
+use crate::code::Index;
 use crate::context::Context;
 use crate::graph::Graph;
 use crate::object::{Spot, is_open, kind, may_go};
@@ -60,33 +61,23 @@ fn relocation(
         let debugging = !context.pair.old.sections[section].is_allocated();
         return (!same && !debugging).then(|| "a relocation names something else".into());
     }
-    let never;
-    let distance = match reloc.kind {
+    let (old, distance) = match reloc.kind {
         kind::ABSOLUTE => {
             let by = graph.jump_tables.by((section, reloc.offset as i64));
-            let place = context.pair.old_code(reloc.symbol);
-            never = by.zip(place).and_then(|(by, (text, value))| {
-                context.old.never_reached(by, text, value.wrapping_add_signed(reloc.addend))
-            });
-            0
+            let old = match by {
+                Some(by) => entry(context, reloc, (0, by)),
+                None => context.old_meaning(reloc.symbol, reloc.addend),
+            };
+            (old, 0)
         }
         kind::PC32 => match graph.base(section, reloc.offset as i64) {
             Some((base, by)) => {
                 let distance = reloc.offset as i64 - base;
-                let place = context.pair.old_code(reloc.symbol);
-                never = place.and_then(|(text, value)| {
-                    let target = value.wrapping_add_signed(reloc.addend.wrapping_sub(distance));
-                    context.old.never_reached(by, text, target)
-                });
-                distance
+                (entry(context, reloc, (distance, by)), distance)
             }
             None => return Some("the base of a switch table is not known".into()),
         },
         _ => return Some("a relocation of code in data has an unknown type".into()),
-    };
-    let old = match never {
-        Some(trap) => Some((context.spot(trap), 0)),
-        None => context.old_meaning(reloc.symbol, reloc.addend.wrapping_sub(distance)),
     };
     // The addend serves the table and not the place.
     let new = context.new_meaning(other.symbol, 0).map(|(spot, at)| (spot, at.wrapping_add(other.addend)));
@@ -96,6 +87,21 @@ fn relocation(
         _ => false,
     };
     (!same).then(|| "a pointer or an entry of a table leads elsewhere".into())
+}
+
+/// Returns the new place that an entry of a table means, at a distance from the table's base.
+pub(crate) fn entry(
+    context: &Context<'_, '_>,
+    reloc: &Relocation,
+    (distance, by): (i64, Index),
+) -> Option<(Spot, i64)> {
+    let more = reloc.addend.wrapping_sub(distance);
+    let place = context.pair.old_code(reloc.symbol);
+    let never = place.and_then(|(text, value)| context.old.never_reached(by, text, value.wrapping_add_signed(more)));
+    match never {
+        Some(trap) => Some((context.spot(trap), 0)),
+        None => context.old_meaning(reloc.symbol, more),
+    }
 }
 
 /// Checks that each original symbol has a new one, at the new place of the symbol's code or data.

@@ -91,6 +91,14 @@ pub(crate) struct Block {
     pub edges: Vec<Edge>,
 }
 
+/// A register of the original program holds an entry, and that of the new one a slot of its target.
+#[derive(Clone, Copy)]
+pub(crate) struct Slotted {
+    pub register: usize,
+    /// The original program has added the table's base.
+    pub summed: bool,
+}
+
 /// The state of the walk between two original instructions.
 #[derive(Clone)]
 pub(crate) struct Stand {
@@ -98,6 +106,7 @@ pub(crate) struct Stand {
     pub delta: i64,
     /// Section and offset of the new code.
     pub place: (usize, u64),
+    pub slotted: Option<Slotted>,
 }
 
 /// The walk through both programs.
@@ -141,7 +150,8 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
             let Some(facts) = graph.facts.get(&head) else { continue };
             let (section, offset) = context.old.place[head];
             let delta = walk.deltas[&head];
-            let mut stand = Stand { facts: facts.clone(), delta, place: (section as usize, u64::from(offset)) };
+            let place = (section as usize, u64::from(offset));
+            let mut stand = Stand { facts: facts.clone(), delta, place, slotted: None };
             let mut block = Block::default();
             let mut at = head;
             if let Err(difference) = walk.block(&mut at, &mut stand, &mut block) {
@@ -167,6 +177,7 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
                 return Ok(());
             }
             if here != head && self.graph.facts.contains_key(&here) {
+                self.keeps_slot(stand, &[], true)?;
                 self.arrive(here, stand, block)?;
                 return Ok(());
             }
@@ -181,7 +192,8 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
                 _ if insn.is_nop() => called,
                 _ => None,
             };
-            let next = if insn.is_nop() {
+            let ops = block.ops.len();
+            let next = if insn.is_nop() || self.is_switch(here, stand, block)? {
                 self.context.old.text.next(here)
             } else {
                 match self.context.old.flow[here] {
@@ -189,6 +201,7 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
                     flow => self.control(here, flow, stand, block)?.then(|| self.context.old.text.next(here)).flatten(),
                 }
             };
+            self.keeps_slot(stand, &block.ops[ops..], false)?;
             match next.filter(|_| !self.graph.is_endless(&self.context.old, here)) {
                 Some(next) => *at = next,
                 // Control falls off the section's end into the loader's trap, or the block ends.
@@ -266,7 +279,7 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
 
     /// Says whether no other code of an instruction follows this, or only code that brings the data
     /// stack pointer to its place at a label.
-    fn is_last(&self, at: Index, new: &Insn, stand: &Stand) -> bool {
+    pub(crate) fn is_last(&self, at: Index, new: &Insn, stand: &Stand) -> bool {
         let next = self.context.old.text.next(at);
         new.end() == u64::from(self.context.until[at])
             || self.is_shared(at, stand)

@@ -342,6 +342,88 @@ fn an_address_of_32_bits_needs_its_segment() {
     }
 }
 
+/// Two switches with the same three targets in another order. Each jumps by an array of slots.
+const SWITCHES: &str = "
+    .macro switch name, a, b, c
+    .globl \\name
+    .type \\name,@function
+\\name: lea \\name\\()_table(%rip),%rdx
+    movslq (%rdx,%rdi,4),%rax
+    add %rdx,%rax
+    jmp *%rax
+\\name\\()1: mov $1,%eax
+    ret
+\\name\\()2: mov $2,%eax
+    ret
+    .section .rodata
+\\name\\()_table: .long \\name\\()\\a - \\name\\()_table, \\name\\()\\b - \\name\\()_table, \\name\\()\\c - \\name\\()_table
+    .text
+    .endm
+    switch first, 1, 2, 2
+    switch second, 2, 1, 2
+    .section .note.GNU-stack,\"\",@progbits
+";
+
+/// Sections of an object: place in the file and size.
+fn section(bytes: &[u8], name: &str) -> (usize, usize) {
+    let object = sfi_elf::parse(bytes).expect("readable");
+    let section = object.sections.iter().find(|section| section.name == name).expect("a section");
+    (section.offset as usize, section.size as usize)
+}
+
+/// A slot of an array leads to the place of its table's entry.
+#[test]
+fn a_wrong_array_of_slots_is_noticed() {
+    let directory = tempfile::tempdir().expect("temporary directory");
+    let source = directory.path().join("switches.s");
+    std::fs::write(&source, SWITCHES).expect("source");
+    let original = object(&source, &[]).expect("assembles");
+    let output = rewrite(&original, &Options::default()).expect("rewritten");
+    let judge = |bytes: &[u8]| validate(&original, bytes, &output.traces);
+    assert!(judge(&output.bytes).holds(), "{}", words(&judge(&output.bytes)));
+    let (words_at, size) = section(&output.bytes, ".rela.sfi.slots");
+    assert_eq!(size, 6 * 24);
+    let wrong = |bytes: &[u8], what: &str| {
+        let said = words(&judge(bytes));
+        assert!(said.contains("wrong: ") && said.contains(what), "{what}: {said}");
+    };
+    // Offset, type and symbol, addend of each word.
+    let entry = |number: usize| words_at + 24 * number;
+    for (a, b) in [(0, 1), (0, 2), (3, 4), (0, 4)] {
+        let mut other = output.bytes.clone();
+        (0..8).for_each(|byte| other.swap(entry(a) + 8 + byte, entry(b) + 8 + byte));
+        wrong(&other, "leads elsewhere in its array of slots");
+    }
+    for number in 0..6 {
+        let mut other = output.bytes.clone();
+        other[entry(number) + 16] = 1;
+        wrong(&other, "leads elsewhere in its array of slots");
+        let mut other = output.bytes.clone();
+        other[entry(number) + 8] = 2;
+        wrong(&other, "leads elsewhere in its array of slots");
+    }
+    // The last word is one short, and each jump takes another array.
+    let mut short = output.bytes.clone();
+    short[entry(5)] = 0xf0;
+    wrong(&short, "leads elsewhere in its array of slots");
+    let (text, size) = section(&output.bytes, ".rela.text");
+    let mut names = 0;
+    for at in (text..text + size).step_by(24).filter(|at| output.bytes[at + 8] == 11) {
+        let slots = output.bytes[at + 16] == 0 || output.bytes[at + 16] == 24;
+        for addend in [0u8, 8, 24].into_iter().filter(|addend| slots && *addend != output.bytes[at + 16]) {
+            let mut other = output.bytes.clone();
+            other[at + 16] = addend;
+            let proof = judge(&other);
+            if proof.holds() {
+                // The displacement of the region names the dispatch table.
+                panic!("an addend of {addend} at {:#x}", at - text);
+            }
+            names += 1;
+        }
+    }
+    assert!(names >= 4, "{names}");
+}
+
 /// The trace is no proof: if it lies about r15, the proof fails.
 #[test]
 fn a_wrong_trace_proves_nothing() {

@@ -26,6 +26,17 @@ pub(crate) enum JumpKind {
     Far,
 }
 
+/// A jump to an entry of one table, added to the table's base.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Switch {
+    /// Loads the entry.
+    pub load: InsnIndex,
+    /// Adds the base.
+    pub sum: InsnIndex,
+    /// Index into [`Addresses::tables`].
+    pub table: usize,
+}
+
 /// Control flow of an object.
 pub(crate) struct FlowGraph {
     /// Instructions that code or data names: branch targets, symbols, taken addresses.
@@ -48,6 +59,8 @@ pub(crate) struct FlowGraph {
     jumps: HashMap<InsnIndex, (JumpKind, Vec<InsnIndex>)>,
     /// Targets of the indirect jumps whose tables are proven.
     pub tables: HashMap<InsnIndex, Vec<InsnIndex>>,
+    /// The jumps among them that read one table, with their parts.
+    pub switches: HashMap<InsnIndex, Switch>,
     /// The targets of exceptions, by call.
     landings: HashMap<InsnIndex, Landing>,
     /// Labels of jumps whose targets do not agree about the stack's height.
@@ -292,6 +305,7 @@ pub(crate) fn build(code: &Code<'_, '_>, addresses: &Addresses, unwind: &Unwind)
         pointed,
         jumps: HashMap::new(),
         tables: HashMap::new(),
+        switches: HashMap::new(),
         landings: unwind.landings().collect(),
         mixed: HashSet::new(),
         far,

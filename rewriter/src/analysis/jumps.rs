@@ -19,15 +19,15 @@
 //! assembler resolved, which no relocation shows. They are refused. Sums with memory in units
 //! without labels are not refused, because they add values that are known only at run time.
 
-use crate::analysis::flow::FlowGraph;
+use crate::analysis::flow::{FlowGraph, Switch};
 use crate::analysis::height;
 use crate::analysis::reach::{Leaf, Reach};
 use crate::analysis::regs::{Effects, bit};
 use crate::object::address::Addresses;
 use crate::object::decode::{Code, Flow, Insn, InsnIndex, PerInsn};
 use crate::object::read::{Place, SectionIndex};
-use foldhash::{HashMap, HashMapExt};
-use iced_x86::{Mnemonic, OpKind, Register};
+use foldhash::{HashMap, HashMapExt, HashSet};
+use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 use std::collections::BTreeMap;
 
 /// Finds the targets of all jumps that use tables, and adds them to the graph. Returns the jumps to
@@ -45,13 +45,17 @@ pub(crate) fn prove(
     // A jump whose targets are known is no predecessor of other labels. This may prove another
     // jump.
     loop {
-        let mut proven = Vec::new();
+        let (mut proven, mut switches) = (Vec::new(), Vec::new());
         sums.clear();
         let states = height::heights(code, graph, effects, false);
         let reach = Reach::new(code, graph, effects, &states);
         for &at in &open {
-            match (Search { code, graph, reach: &reach, tables: &tables }).jump(at) {
-                Target::Labels(targets) => proven.push((at, targets)),
+            let search = Search { code, graph, reach: &reach, tables: &tables };
+            match search.jump(at) {
+                Target::Labels(targets) => {
+                    switches.extend(search.one_table(at).map(|switch| (at, switch)));
+                    proven.push((at, targets));
+                }
                 Target::Pointer => {}
                 Target::Sum => sums.push(at),
             }
@@ -62,6 +66,7 @@ pub(crate) fn prove(
         }
         open.retain(|at| proven.iter().all(|(done, _)| done != at));
         graph.tables.extend(proven);
+        graph.switches.extend(switches);
     }
 }
 
@@ -76,6 +81,8 @@ enum Target {
 struct Tables<'x> {
     /// Targets of switch tables, by the instruction that names the table.
     named: HashMap<InsnIndex, &'x [InsnIndex]>,
+    /// The number of the table that an instruction names.
+    numbers: HashMap<InsnIndex, usize>,
     /// Targets of all switch tables that a unit names.
     of_unit: HashMap<u32, Vec<InsnIndex>>,
     /// Pointers to code in data, by place.
@@ -86,7 +93,9 @@ impl<'x> Tables<'x> {
     fn new(code: &Code<'_, '_>, graph: &FlowGraph, addresses: &'x Addresses) -> Self {
         let mut named = HashMap::new();
         let mut of_unit = HashMap::<u32, Vec<InsnIndex>>::new();
-        for table in &addresses.tables {
+        let mut numbers = HashMap::new();
+        for (number, table) in addresses.tables.iter().enumerate() {
+            numbers.extend(table.names.iter().map(|by| (*by, number)));
             named.extend(table.names.iter().map(|by| (*by, table.targets.as_slice())));
             for by in &table.names {
                 of_unit.entry(graph.unit[*by]).or_default().extend(&table.targets);
@@ -99,7 +108,7 @@ impl<'x> Tables<'x> {
                 pointers.entry(section).or_default().insert(offset, target);
             }
         }
-        Tables { named, of_unit, pointers }
+        Tables { named, numbers, of_unit, pointers }
     }
 }
 
@@ -194,22 +203,48 @@ impl Search<'_, '_, '_, '_> {
         proven.or_else(|| any().cloned().map(sorted))
     }
 
+    /// Returns the parts of a switch that reads one table.
+    fn one_table(&self, at: InsnIndex) -> Option<Switch> {
+        let jump = &self.code.insns[at].ins;
+        if jump.op0_kind() != OpKind::Register {
+            return None;
+        }
+        let only = |leaves: HashSet<Leaf>| (leaves.len() == 1).then(|| leaves.into_iter().next()).flatten();
+        let Some(Leaf::Sum(sum)) = only(self.reach.leaves(at, jump.op0_register())) else { return None };
+        let ins = &self.code.insns[sum].ins;
+        let adds = ins.mnemonic() == Mnemonic::Add && ins.op1_kind() == OpKind::Register;
+        let load = self.entry(sum, ins.op0_register(), ins.op1_register()).filter(|_| adds)?;
+        let named = |leaf: &Leaf| match leaf {
+            Leaf::Address(by) => self.tables.numbers.get(by).copied(),
+            _ => None,
+        };
+        let leaves = self.reach.leaves(load, ins.op1_register());
+        let tables: Option<Vec<usize>> = leaves.iter().map(named).collect();
+        let tables = tables?;
+        let table = *tables.first()?;
+        tables.iter().all(|other| *other == table).then_some(Switch { load, sum, table })
+    }
+
     /// Says whether a sum adds a table's base to the value loaded from `(%base,%index,4)`, in one
     /// straight line.
     fn is_entry(&self, by: InsnIndex, [a, b]: [Register; 2]) -> bool {
-        let loads = |entry: Register, base: Register| {
-            let line = self.code.insns[..by].iter_enumerated().rev().take_while(|(_, insn)| insn.flow == Flow::Next);
-            let written = bit(entry) | bit(base);
-            let mut line = line.skip_while(|(at, _)| self.reach.effects(*at).writes & written == 0);
-            line.next().is_some_and(|(_, Insn { ins, .. })| {
-                ins.mnemonic() == Mnemonic::Movsxd
-                    && ins.op0_register() == entry
-                    && ins.op1_kind() == OpKind::Memory
-                    && (ins.memory_base(), ins.memory_index_scale()) == (base, 4)
-                    && ins.memory_displacement64() == 0
-            })
+        self.entry(by, a, b).or_else(|| self.entry(by, b, a)).is_some()
+    }
+
+    /// Returns the load from `(%base,%index,4)` of an entry to which a sum in the same straight
+    /// line adds the base.
+    fn entry(&self, by: InsnIndex, entry: Register, base: Register) -> Option<InsnIndex> {
+        let line = self.code.insns[..by].iter_enumerated().rev().take_while(|(_, insn)| insn.flow == Flow::Next);
+        let written = bit(entry) | bit(base);
+        let mut line = line.skip_while(|(at, _)| self.reach.effects(*at).writes & written == 0);
+        let loads = |ins: &Instruction| {
+            ins.mnemonic() == Mnemonic::Movsxd
+                && ins.op0_register() == entry
+                && ins.op1_kind() == OpKind::Memory
+                && (ins.memory_base(), ins.memory_index_scale()) == (base, 4)
+                && ins.memory_displacement64() == 0
         };
-        loads(a, b) || loads(b, a)
+        line.next().filter(|(_, insn)| loads(&insn.ins)).map(|(at, _)| at)
     }
 
     /// Returns the labels of the jump's unit in the array of pointers that a memory operand reads

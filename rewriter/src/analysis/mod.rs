@@ -1,5 +1,6 @@
 //! Facts about the program. Nothing here changes code.
 
+pub(crate) mod arrays;
 pub(crate) mod count;
 pub(crate) mod depth;
 pub(crate) mod flow;
@@ -15,6 +16,7 @@ pub(crate) mod receive;
 pub(crate) mod regs;
 pub(crate) mod text_reads;
 
+use crate::analysis::arrays::Arrays;
 use crate::analysis::depth::State;
 use crate::analysis::flow::FlowGraph;
 use crate::analysis::live::Liveness;
@@ -27,6 +29,7 @@ use crate::object::decode::{Code, PerInsn};
 use crate::refusal::{Reason, Refusal};
 use crate::unwind::Unwind;
 use foldhash::{HashMap, HashSet, HashSetExt};
+use sfi_contract::Mode;
 
 /// The results of all analyses.
 pub(crate) struct Found {
@@ -39,6 +42,7 @@ pub(crate) struct Found {
     pub pads: Pads,
     pub r15: HashMap<u32, R15>,
     pub slots: Slots,
+    pub arrays: Arrays,
 }
 
 /// Runs all analyses, and renames r15 in `code` where that frees it. Returns the results and every
@@ -47,7 +51,7 @@ pub(crate) fn run(
     code: &mut Code<'_, '_>,
     addresses: &Addresses,
     unwind: &Unwind,
-    budget: bool,
+    (mode, budget): (Mode, bool),
 ) -> (Found, Vec<Refusal>) {
     let mut graph = flow::build(code, addresses, unwind);
     let mut effects = regs::effects(&code.insns);
@@ -84,5 +88,10 @@ pub(crate) fn run(
     let live = live::liveness(code, &graph, &effects);
     let counts = count::counts(code, addresses, &graph, &effects);
     let pads = Pads::find(code, &graph, &live, &counts);
-    (Found { graph, effects, states, live, counts, pads, r15, slots }, refusals)
+    // In mode match the check of a jump reads the whole address.
+    let arrays = match mode {
+        Mode::Match => Arrays::default(),
+        Mode::Write | Mode::Full => Arrays::find(code, addresses, &graph, &effects, &live, &pads),
+    };
+    (Found { graph, effects, states, live, counts, pads, r15, slots, arrays }, refusals)
 }

@@ -44,23 +44,30 @@ pub(crate) struct Table {
     pub names: Vec<InsnIndex>,
     /// The targets of its entries, in their order.
     pub targets: Vec<InsnIndex>,
+    /// The entries are distances to places of this object. They begin at the base and have no gaps.
+    pub dense: bool,
 }
 
 impl Addresses {
-    /// Adds an entry to the table at `base`. If that is not the `last` table, a new one begins.
+    /// Adds an entry to the table at `base`: its target, and its distance from the base if it has
+    /// 32 bits. If that is not the `last` table, a new one begins.
     fn add_entry(
         &mut self,
         last: &mut Option<u64>,
         base: u64,
-        dest: Dest,
+        (dest, distance): (Dest, Option<i64>),
         code: &Code<'_, '_>,
         names: impl FnOnce() -> Vec<InsnIndex>,
     ) {
         let Some(target) = insn_of(code, dest) else { return };
+        let here = matches!(dest, Dest::Insn(_));
         match self.tables.last_mut().filter(|_| *last == Some(base)) {
-            Some(table) => table.targets.push(target),
+            Some(table) => {
+                table.dense &= here && distance == Some(4 * table.targets.len() as i64);
+                table.targets.push(target);
+            }
             None => {
-                self.tables.push(Table { names: names(), targets: vec![target] });
+                self.tables.push(Table { names: names(), targets: vec![target], dense: here && distance == Some(0) });
                 *last = Some(base);
             }
         }
@@ -333,7 +340,7 @@ fn data_section(
                 Some(dest) => {
                     found.data.insert((section, index), DataRef { dest, addend: 0, pointer: base.is_none() });
                     if let Some((base, names)) = base {
-                        found.add_entry(&mut last, base, dest, code, || names.to_vec());
+                        found.add_entry(&mut last, base, (dest, None), code, || names.to_vec());
                     }
                 }
                 None => refusals.push(refuse("the pointer does not lead to an instruction")),
@@ -356,7 +363,7 @@ fn data_section(
                     found.data.insert((section, index), DataRef { dest, addend: distance, pointer: false });
                     let names =
                         || named.range((base, InsnIndex::FIRST)..=(base, InsnIndex::LAST)).map(|(_, by)| *by).collect();
-                    found.add_entry(&mut last, base, dest, code, names);
+                    found.add_entry(&mut last, base, (dest, Some(distance)), code, names);
                 }
                 None => refusals.push(refuse("the entry of a switch table does not lead to an instruction")),
             }

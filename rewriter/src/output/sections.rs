@@ -1,13 +1,14 @@
 //! Phase 10: the tables of the new object. Sections are kept, text is replaced, and symbols and
 //! relocations move.
 
+use crate::analysis::arrays::Arrays;
 use crate::analysis::flow::FlowGraph;
 use crate::analysis::pads::Pads;
 use crate::analysis::r15::kept::R15;
 use crate::analysis::r15::slot::Slots;
 use crate::debug::{DebugReloc, DebugSection, DebugTarget};
 use crate::object::address::{Addresses, is_dropped};
-use crate::object::decode::{Code, InsnIndex};
+use crate::object::decode::{Code, Dest, InsnIndex};
 use crate::object::read::{Place, SectionIndex, SymbolIndex};
 use crate::output::object::{Contents, NewObject, NewPlace, NewReloc, NewSection, NewSymbol};
 use crate::output::unwind_table;
@@ -18,7 +19,7 @@ use crate::text::layout::{Text, TextReloc};
 use crate::unwind::Unwind;
 use foldhash::{HashMap, HashMapExt};
 use object::elf;
-use sfi_contract::names::{LABEL_PREFIX, NOTE_SECTION};
+use sfi_contract::names::{LABEL_PREFIX, NOTE_SECTION, SLOTS_SECTION};
 use sfi_contract::{Mode, intermediate, note::Note};
 use std::borrow::Cow;
 use std::collections::hash_map::Entry;
@@ -53,7 +54,7 @@ pub(crate) struct Exceptions<'x> {
 pub(crate) fn assemble<'a>(
     code: &Code<'_, 'a>,
     addresses: &Addresses,
-    pads: &Pads,
+    (pads, arrays): (&Pads, &Arrays),
     texts: Vec<Text>,
     debug: Vec<DebugSection>,
     exceptions: &Exceptions<'_>,
@@ -76,16 +77,23 @@ pub(crate) fn assemble<'a>(
     for data in addresses.data.values() {
         symbols.need(address_of(pads, data.dest));
     }
-    // The debug sections come after the kept ones and the note.
+    let words: Vec<Target> = arrays.words.iter().map(|at| address_of(pads, Dest::Insn(*at))).collect();
+    words.iter().for_each(|target| symbols.need(*target));
+    // The note, the arrays of slots and the debug sections come after the kept ones.
+    let behind = count + 2 + usize::from(!words.is_empty());
+    if !words.is_empty() {
+        symbols.sections.insert(count + 2);
+    }
     let debug_index: Vec<(&'static str, usize)> =
-        debug.iter().enumerate().map(|(number, section)| (section.name, count + 2 + number)).collect();
+        debug.iter().enumerate().map(|(number, section)| (section.name, behind + number)).collect();
     for section in &debug {
         symbols.need_sections(section, &debug_index);
     }
     for label in unwind_table::needs(exceptions.unwind, code) {
         symbols.need(Target::Label(label));
     }
-    let (table, numbers) = symbols.finish();
+    let (table, mut numbers) = symbols.finish();
+    numbers.arrays = numbers.sections.get(&(count + 2)).copied().unwrap_or(0);
 
     let mut refusals = Vec::new();
     // The unwind tables come last, each in the group of its code.
@@ -98,7 +106,7 @@ pub(crate) fn assemble<'a>(
         };
         match unwind_table::emit(exceptions.unwind, code, r15, index, text, |target| numbers.of_target(target)) {
             Ok(Some(table)) => {
-                beside.insert(code.sections[index].section, count + 2 + debug.len() + unwind_tables.len());
+                beside.insert(code.sections[index].section, behind + debug.len() + unwind_tables.len());
                 unwind_tables.push(table);
             }
             Ok(None) => {}
@@ -174,9 +182,34 @@ pub(crate) fn assemble<'a>(
         contents: Contents::Data(Cow::Owned(Note::new(mode, budget).encode())),
         relocs: Vec::new(),
     });
+    if !words.is_empty() {
+        sections.push(slot_arrays(&words, &numbers));
+    }
     sections.extend(debug.into_iter().map(|section| debug_section(section, &numbers, &section_map, &debug_index)));
     sections.extend(unwind_tables);
     if refusals.is_empty() { Ok(NewObject { flags: object.flags, sections, symbols: table }) } else { Err(refusals) }
+}
+
+/// Returns the section of the arrays of dispatch slots.
+fn slot_arrays<'a>(words: &[Target], numbers: &Numbers) -> NewSection<'a> {
+    let bytes = vec![0; 8 * words.len()];
+    let reloc = |(number, target): (usize, &Target)| NewReloc {
+        offset: 8 * number as u64,
+        kind: elf::R_X86_64_64.0,
+        symbol: numbers.of_target(*target),
+        addend: 0,
+    };
+    NewSection {
+        name: Cow::Borrowed(SLOTS_SECTION.as_bytes()),
+        kind: elf::SHT_PROGBITS.0,
+        flags: elf::SHF_ALLOC.0,
+        align: 8,
+        entsize: 0,
+        link: 0,
+        size: bytes.len() as u64,
+        relocs: words.iter().enumerate().map(reloc).collect(),
+        contents: Contents::Data(Cow::Owned(bytes)),
+    }
 }
 
 fn text_reloc(numbers: &Numbers, reloc: &TextReloc) -> NewReloc {
@@ -264,6 +297,8 @@ struct Numbers {
     loader: BTreeMap<LoaderSymbol, usize>,
     /// Symbols of new sections.
     sections: HashMap<usize, usize>,
+    /// That of the section of arrays of slots.
+    arrays: usize,
 }
 
 impl Numbers {
@@ -276,6 +311,7 @@ impl Numbers {
             Target::Symbol(symbol) => self.of_symbol(symbol),
             Target::Label(label) => self.labels[&label],
             Target::Loader(symbol) => self.loader[&symbol],
+            Target::Arrays => self.arrays,
         }
     }
 }
@@ -312,7 +348,7 @@ impl<'c, 'o, 'a> Symbols<'c, 'o, 'a> {
                 }
             }
             Target::Loader(symbol) => _ = self.loader.insert(symbol),
-            Target::Symbol(_) => {}
+            Target::Symbol(_) | Target::Arrays => {}
         }
     }
 
@@ -352,7 +388,7 @@ impl<'c, 'o, 'a> Symbols<'c, 'o, 'a> {
             }
             loader.insert(symbol, number);
         }
-        (table, Numbers { symbols, labels: self.number, loader, sections })
+        (table, Numbers { symbols, labels: self.number, loader, sections, arrays: 0 })
     }
 
     /// Copies the local symbols, or all others.

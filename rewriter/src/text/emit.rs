@@ -32,6 +32,8 @@ pub(crate) enum Target {
     Label(Label),
     Symbol(SymbolIndex),
     Loader(LoaderSymbol),
+    /// The section of arrays of dispatch slots.
+    Arrays,
 }
 
 /// A symbol that the loader defines.

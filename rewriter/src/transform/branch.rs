@@ -13,7 +13,7 @@ use crate::analysis::r15::like;
 use crate::analysis::regs::{bit, bits};
 use crate::object::decode::{Dest, InsnIndex};
 use crate::refusal::{Reason, Refusal};
-use crate::text::emit::{Branch, Label, Patch, ShortBranch, condition, old};
+use crate::text::emit::{Branch, Label, Patch, ShortBranch, Target, condition, old};
 use iced_x86::{Code as Opcode, Instruction, MemoryOperand, Mnemonic, OpKind, Register};
 use object::elf;
 use sfi_contract::layout::{DISPATCH, DISPATCH_MASK};
@@ -167,6 +167,9 @@ impl Transform<'_, '_, '_> {
             }
             self.target_into(ins, PAD_REGISTER)?;
             PAD_REGISTER
+        } else if self.facts.arrays.is_part(self.at) {
+            // It holds the slot already.
+            ins.op0_register()
         } else {
             let Some(register) = jump_register(&ins, self.facts.live, self.facts.counts, self.at) else {
                 return Err(self.refuse(Reason::IndirectJump, "every register is live at the jump"));
@@ -181,6 +184,15 @@ impl Transform<'_, '_, '_> {
         }
         self.delta = None;
         self.region(register, Opcode::Jmp_rm64)
+    }
+
+    /// Emits `lea ARRAY(,%index,8),%entry` in place of the load of a switch's entry (see `arrays`).
+    pub(super) fn slot_of(&mut self, load: &Instruction, array: i64) -> Result<(), Refusal> {
+        let place = MemoryOperand::with_index_scale_displ_size(load.memory_index(), 8, 0i64, 8);
+        let lea = Instruction::with2(Opcode::Lea_r32_m, like(Register::EAX, load.op0_register()), place)
+            .map_err(|error| self.refuse(Reason::NoSafeForm, error.to_string()))?;
+        let patch = Patch { immediate: false, kind: elf::R_X86_64_32S.0, target: Target::Arrays, addend: array };
+        self.put(&lea, &[patch])
     }
 
     /// Emits the landing pads of a section's labels (see `pads`).

@@ -25,6 +25,7 @@ mod string;
 mod tls;
 
 use crate::analysis::Found;
+use crate::analysis::arrays::Arrays;
 use crate::analysis::depth::{Height, State};
 use crate::analysis::flow::FlowGraph;
 use crate::analysis::height;
@@ -59,6 +60,7 @@ pub(crate) struct Facts<'x, 'o, 'a> {
     pub pads: &'x Pads,
     pub r15: &'x HashMap<u32, R15>,
     pub slots: &'x Slots,
+    pub arrays: &'x Arrays,
     pub unwind: &'x Unwind,
     pub mode: Mode,
     /// r14 holds a budget.
@@ -73,8 +75,8 @@ impl<'x, 'o, 'a> Facts<'x, 'o, 'a> {
         found: &'x Found,
         (mode, budget): (Mode, bool),
     ) -> Self {
-        let Found { graph, effects, states, live, counts, pads, r15, slots } = found;
-        Facts { code, addresses, graph, effects, states, live, counts, pads, r15, slots, unwind, mode, budget }
+        let Found { graph, effects, states, live, counts, pads, r15, slots, arrays } = found;
+        Facts { code, addresses, graph, effects, states, live, counts, pads, r15, slots, arrays, unwind, mode, budget }
     }
 
     /// Refuses calls whose landing pad begins with an empty stack. An unwinder cannot give the pad
@@ -190,8 +192,11 @@ impl<'x, 'o, 'a> Transform<'x, 'o, 'a> {
             self.dropped += self.facts.code.insns[at].ins.len() as u64;
             return Ok(());
         }
-        if self.absorbed.contains(&at) {
+        if self.absorbed.contains(&at) || (self.facts.arrays.is_part(at) && insn.flow == Flow::Next) {
             return Ok(());
+        }
+        if let Some(array) = self.facts.arrays.load(at) {
+            return self.slot_of(&insn.ins, array);
         }
         if self.facts.graph.entry[at] && !self.facts.graph.far.receivers(self.facts.graph.unit[at]).is_empty() {
             self.lay_depth()?;
