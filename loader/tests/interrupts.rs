@@ -64,7 +64,7 @@ fn take_traps() {
 /// state of the floating-point units.
 fn body() -> String {
     let mut text = String::from("mov %rdi,%gs:kept(%eip)\nmov $0,%edi\ncall host\nmov kept(%rip),%rdi\nint3\n");
-    // What the red zone and the lead hold.
+    // The words of the red zone and of the lead.
     text += "lea -16(%r15),%r15\nmov %rdi,%gs:(%r15d)\nmovq $7,%gs:-8(%r15d)\nmovq $9,%gs:-2296(%r15d)\n";
     // Scratch words of the TCB page, and the home of r15.
     text += "addr32 movq $11,%gs:__sfi_tcb+0xf00\naddr32 movq $12,%gs:__sfi_tcb+0xf10\naddr32 movq $13,%gs:__sfi_tcb+0xf88\n";

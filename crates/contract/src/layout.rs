@@ -105,7 +105,6 @@ pub const LOW_UNMAPPED: u64 = 0x0008_0000;
 /// with zeros or with its sign.
 pub const IMAGE_HIGH: u64 = 0x7000_0000;
 
-/// The parts of a page must not collide, and the mask must cover the table exactly.
 /// Most bytes by which the rewriter lets the data stack pointer be above the stack pointer of the
 /// original code.
 pub const STACK_LEAD: i64 = 2048;
@@ -113,6 +112,7 @@ pub const STACK_LEAD: i64 = 2048;
 /// words that pass it, and the red zone of 128 bytes (psABI 3.2.2).
 pub const STACK_BELOW: i64 = STACK_LEAD + 128 + 128;
 
+/// The parts of a page must not collide, and the mask must cover the table exactly.
 const _: () = {
     let page = PAGE_SIZE as i32;
     assert!(HEADER_LOCALS.addend < HEADER_REGIONS.addend);

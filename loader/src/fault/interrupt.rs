@@ -17,6 +17,7 @@
 use crate::fault::deliver;
 use crate::fault::interrupted::{Interruptions, KEYS_BIT, REGISTERS, WORDS};
 use crate::fault::watch::{self, Watch};
+use crate::gate::MXCSR_DEFAULT;
 use crate::gate::control_stack::ControlStack;
 use crate::gate::records::{Context, Status};
 use libc::{REG_R15, REG_RIP, REG_RSP, c_int, siginfo_t, ucontext_t};
@@ -32,8 +33,7 @@ const SOFTWARE: usize = 464;
 const SIZE: usize = SOFTWARE + 16;
 const COMPONENTS: usize = 512;
 const MAGIC: u32 = 0x4650_5853;
-/// The ABI's default of MXCSR.
-const MXCSR_DEFAULT: u32 = 0x1f80;
+
 /// Says whether the running thread's domain is to be interrupted. Async-signal-safe.
 pub(crate) fn is_wanted(context: &Context) -> bool {
     watch::of(context).is_some_and(Watch::is_interruption_wanted)

@@ -11,8 +11,9 @@
 # - r15 is the one register of a domain that a gate uses as an address. The gate truncates it to 32
 #   bits, rebases it to the domain's window and compares it with the bounds of the domain's data
 #   stack, which stays mapped read-write while the domain lives.
-# - ldmxcsr and fldcw load values that stmxcsr and fnstcw stored. The no-wait forms reset x87 state
-#   first. None of that depends on a trust level. Levels only choose the registers that are cleared,
+# - ldmxcsr and fldcw load values that stmxcsr and fnstcw stored, or the defaults. No x87 exception
+#   is pending then, because fninit, which does not wait, or a look at the status word comes first.
+#   None of that depends on a trust level. Levels only choose the registers that are cleared,
 #   saved and restored.
 #
 # world/bindings/policy.rs decides which registers a crossing clears: those that the text about to
