@@ -165,9 +165,15 @@ fn others() -> String {
         + &function("waits_too", &waits(5))
         + &function("leaves", &cut("after"))
         + &function("leaves_too", &cut("calls_after"))
+        + &function("waits_far", FAR)
+        + &function("sets", &(set.to_owned() + "ret"))
         + &function("after", &(set.to_owned() + TO_TRAP))
         + &function("calls_after", "call after\nret")
 }
+
+/// Waits with the least data stack pointer of all.
+const FAR: &str = "mov $6,%edi\ncall host\nmov %r15,%rbx\nmovabs $0x8000000000000000,%r15\n\
+                   1: pause\nmov flag(%rip),%eax\ntest %eax,%eax\nje 1b\nmov %rbx,%r15\nret";
 
 /// Returns the world, and the number of calls that interruptions made.
 fn world(spec: DomainSpec) -> (World, Arc<AtomicU64>) {
@@ -180,7 +186,7 @@ fn world(spec: DomainSpec) -> (World, Arc<AtomicU64>) {
             return Ok(0);
         }
         *STOPPER.lock().unwrap() = cx.stopper();
-        let entry = ["entry", "", "", "flooded", "leaves", "leaves_too"][cx.arg(0) as usize];
+        let entry = ["entry", "", "", "flooded", "leaves", "leaves_too", "sets"][cx.arg(0) as usize];
         cx.want_interruption(cx.arg(0) != 0);
         Ok(cx.allow_interruptions(entry).into())
     });
@@ -246,6 +252,50 @@ fn a_forged_return_leads_to_the_domain_itself() {
     let (mut second, _) = world(spec());
     let Err(CallError::Fault(fault)) = call(&mut second, "waits_too", 0) else { panic!("no fault") };
     assert_eq!(fault.kind, FaultKind::WildBranch);
+}
+
+/// The handler's frame begins below r15, which may hold any value.
+#[test]
+fn the_data_stack_pointer_may_be_anything() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let (mut world, _) = world(spec());
+    assert_eq!(call(&mut world, "waits_far", 0).unwrap(), 5);
+}
+
+/// Sets the control word of x87, and returns the one from before.
+fn set_control_word(word: u16) -> u16 {
+    let mut before = 0_u16;
+    // SAFETY: both words live during the instructions. The compiler's code does not use x87 here.
+    unsafe { std::arch::asm!("fnstcw [{}]", "fldcw [{}]", in(reg) &raw mut before, in(reg) &raw const word) };
+    before
+}
+
+/// Code that names no x87 changes none of the host's: neither if it leaves its interruption by a
+/// jump, nor if it takes the way back in a later call, when the host has another control word.
+#[test]
+fn the_hosts_x87_stays_as_it_is() {
+    const HOST: u16 = 0x27f;
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut text = function("waits", "mov $4,%edi\ncall host\n1: pause\njmp 1b");
+    text += &function("leaves", "mov $0,%edi\nlea after(%rip),%rsi\ncall __sfi_cut\nud2");
+    text += &function("after", "mov $1,%eax\nret");
+    // The first call was interrupted where its second instruction was, in this frame's place.
+    text += &function("forges", "lea flag(%rip),%rcx\nmovl $5,%gs:(%ecx)\njmp to_trap");
+    text += &function("to_trap", TO_TRAP);
+    text += &function("waits_too", "mov $4,%edi\ncall host\n1: pause\nmov flag(%rip),%eax\ntest %eax,%eax\nje 1b\nret");
+    text += ".data\nflag: .quad 0\n";
+    let import = Import::host("host").signature("(int) -> int");
+    let spec = DomainSpec::new("app").object("app.o", assemble(&text)).import("host", import).threads_exposing(2);
+    let (mut world, _) = world(spec);
+    let before = set_control_word(HOST);
+    let left = call(&mut world, "waits", 0);
+    let after = set_control_word(before);
+    assert_eq!((left.unwrap(), after), (1, HOST));
+    assert_eq!(call(&mut world, "waits_too", 0).unwrap(), 1);
+    let before = set_control_word(HOST);
+    let forged = call(&mut world, "forges", 0);
+    let after = set_control_word(before);
+    assert_eq!((forged.unwrap(), after), (5, HOST));
 }
 
 /// An interruption that is wanted and not allowed changes nothing, and neither do domains with one

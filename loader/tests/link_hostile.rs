@@ -8,7 +8,7 @@ use sfi_loader::{
     Manage, Mode, Pool, Restart, Template, Trust, TypedFn, World,
 };
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 type Run = TypedFn<fn(u64) -> u64>;
 
@@ -441,4 +441,33 @@ fn a_library_of_an_instance_sees_no_registers_of_others() {
         let seen = world.memory(&name).unwrap().read(area.0, 32).unwrap();
         assert!(seen.iter().all(|byte| *byte == 0), "{trust}: {seen:x?}");
     }
+}
+
+/// The time of a link is in proportion to the library's size, also if it is linked again.
+#[test]
+fn many_arrays_and_initialisers_take_little_time() {
+    const COUNT: usize = 4000;
+    let mut text = String::from(".text\n1: ret\n");
+    for number in 0..COUNT {
+        text += &format!(".section .sfi.slots,\"a\",@progbits,unique,{number}\n.quad 1b\n");
+    }
+    text += ".text\n";
+    for number in 0..COUNT {
+        text += &format!(".globl f{number}\nf{number}: ret\n.section .init_array,\"aw\"\n.quad f{number}\n.text\n");
+    }
+    let library = named("arrays", &text);
+    let spec = spec(&one(1)).link_room(LinkRoom { slots: 2 * COUNT, ..LinkRoom::default() });
+    let mut world = World::builder().domain(spec).build().unwrap();
+    let mut time = || {
+        let start = Instant::now();
+        let linked = world.link("a", &library).unwrap();
+        world.unlink(linked).unwrap();
+        start.elapsed()
+    };
+    let first = time();
+    for _ in 0..2 {
+        let again = time();
+        assert!(again < first * 4 + Duration::from_secs(1), "{again:?} after {first:?}");
+    }
+    assert!(first < Duration::from_secs(20), "{first:?}");
 }

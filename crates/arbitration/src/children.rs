@@ -3,13 +3,15 @@
 use crate::errno::Errno;
 use crate::wait;
 use rustix::event::{PollFd, PollFlags};
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, pidfd_send_signal};
-use std::os::fd::OwnedFd;
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process_group, pidfd_open, pidfd_send_signal, waitid,
+};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command};
 use std::time::Duration;
 
-/// A program that runs, or ended and nobody waited for it. So its number means no other process.
+/// A program that runs, or ended and the domain did not wait for it.
 #[derive(Debug)]
 struct Running {
     child: Child,
@@ -21,6 +23,16 @@ impl Running {
     fn pid(&self) -> Option<Pid> {
         i32::try_from(self.child.id()).ok().and_then(Pid::from_raw)
     }
+
+    /// Returns its process group. `None` if the host waited for the child, because the number may
+    /// mean another group then: a host that waits for any child does, or one that ignores SIGCHLD.
+    fn group(&self) -> Option<Pid> {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        match waitid(WaitId::PidFd(self.end.as_fd()), options) {
+            Err(rustix::io::Errno::CHILD) => None,
+            _ => self.pid(),
+        }
+    }
 }
 
 /// The children of one life of a domain. They end with it, and so do the processes of their groups.
@@ -30,11 +42,10 @@ pub(crate) struct Children(Vec<Running>);
 impl Drop for Children {
     fn drop(&mut self) {
         for running in &mut self.0 {
-            if let Some(pid) = running.pid() {
-                // The group may be gone, and the child itself may have left it.
-                let _ = kill_process_group(pid, Signal::KILL);
-            }
-            let _ = running.child.kill();
+            let Some(group) = running.group() else { continue };
+            // The group may be gone, and the child itself may have left it.
+            let _ = kill_process_group(group, Signal::KILL);
+            let _ = pidfd_send_signal(&running.end, Signal::KILL);
             let _ = running.child.wait();
         }
     }
@@ -80,9 +91,14 @@ impl Children {
         let ended = ends.iter().position(|end| !end.revents().is_empty());
         drop(ends);
         let Some(place) = ended.map(|ended| meant[ended]) else { return Ok(None) };
-        let Some(status) = self.0[place].child.try_wait()? else { return Ok(None) };
+        let result = self.0[place].child.try_wait();
+        if let Ok(None) = result {
+            return Ok(None);
+        }
         let running = self.0.remove(place);
-        Ok(Some((running.child.id().into(), status.into_raw())))
+        // It fails if the host waited for the child.
+        let status = result?.map_or(0, ExitStatusExt::into_raw);
+        Ok(Some((running.child.id().into(), status)))
     }
 
     /// Sends a signal to a child, or to its group if the number is negative. Signal 0 only asks.
@@ -92,9 +108,9 @@ impl Children {
             0 => return Ok(0),
             signal => Signal::from_named_raw(signal).ok_or(Errno::INVAL)?,
         };
-        let sent = match one.pid() {
-            Some(pid) if number < 0 => kill_process_group(pid, signal),
-            _ => pidfd_send_signal(&one.end, signal),
+        let sent = match number < 0 {
+            true => kill_process_group(one.group().ok_or(Errno::SRCH)?, signal),
+            false => pidfd_send_signal(&one.end, signal),
         };
         // It may have ended.
         match sent {
@@ -146,6 +162,36 @@ mod tests {
             assert_eq!(children.send(child, signal), Err(Errno::INVAL), "{signal}");
         }
         assert_eq!(children.wait(me, LONG), Err(Errno(libc::ECHILD)));
+    }
+
+    /// A host that waits for any child takes the end of this one. Its number may mean another
+    /// process afterwards. Here it is made to mean one: the process group that is left has it.
+    #[test]
+    fn a_child_that_the_host_waited_for_is_gone() {
+        let mut children = Children::default();
+        let (ours, theirs) = std::io::pipe().expect("a pipe");
+        let mut command = shell("sleep 60 & echo $!");
+        command.stdin(std::process::Stdio::null()).stdout(theirs).stderr(std::process::Stdio::null());
+        let child = children.start(&mut command, 1).expect("started") as i32;
+        drop(command);
+        let mut line = String::new();
+        std::io::BufRead::read_line(&mut std::io::BufReader::new(&ours), &mut line).expect("a line");
+        let other = line.trim().parse().ok().and_then(Pid::from_raw).expect("a number");
+        let pid = Pid::from_raw(child).expect("a number");
+        rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::empty()).expect("the host waits");
+        let lives = || rustix::process::test_kill_process(other).is_ok();
+        assert_eq!(children.send(-child, 9), Err(Errno::SRCH));
+        assert_eq!(children.send(child, 9), Ok(0));
+        drop(std::mem::take(&mut children));
+        std::thread::sleep(Duration::from_millis(50));
+        assert!(lives(), "another process was signalled");
+        rustix::process::kill_process(other, Signal::KILL).expect("killed");
+
+        let child = children.start(&mut shell("exit 0"), 1).expect("started") as i32;
+        let pid = Pid::from_raw(child).expect("a number");
+        rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::empty()).expect("the host waits");
+        assert_eq!(children.wait(child, LONG), Err(Errno(libc::ECHILD)));
+        assert!(children.start(&mut shell("exit 0"), 1).is_ok(), "the child still counts");
     }
 
     #[test]

@@ -13,22 +13,28 @@
 //! stubs are no text, so nothing of the host is ever interrupted. A function that does not return
 //! leaves its interruption unused. If such a domain then reaches its trap with the same stack
 //! pointer, it goes on in an old state of its own, as by [`sfi_contract::names::BRING`].
+//!
+//! Protection keys are the host's. So is the x87 state if the text names none of it, because gates
+//! then leave it as it is. Neither of them is changed or put back.
 
 use crate::fault::deliver;
-use crate::fault::interrupted::{Interruptions, KEYS_BIT, REGISTERS, WORDS};
+use crate::fault::interrupted::{Interruptions, REGISTERS, WORDS};
 use crate::fault::watch::{self, Watch};
 use crate::gate::MXCSR_DEFAULT;
 use crate::gate::control_stack::ControlStack;
 use crate::gate::records::{Context, Status};
 use libc::{REG_R15, REG_RIP, REG_RSP, c_int, siginfo_t, ucontext_t};
 use sfi_contract::layout::{STACK_BELOW, TCB_R15};
+use std::ops::Range;
 use std::ptr;
 use std::sync::atomic::Ordering;
 
 /// Offsets in the floating-point state of a signal's frame (Intel SDM, volume 1, 13.4; Linux,
-/// asm/sigcontext.h): MXCSR, the kernel's words with a magic number and the size of the state, and
-/// the list of components that are not in their initial state.
+/// asm/sigcontext.h): MXCSR after the words of x87, the registers of x87, the kernel's words with a
+/// magic number and the size of the state, and the list of components that are not in their initial
+/// state.
 const MXCSR: usize = 24;
+const X87_REGISTERS: Range<usize> = 32..160;
 const SOFTWARE: usize = 464;
 const SIZE: usize = SOFTWARE + 16;
 const COMPONENTS: usize = 512;
@@ -93,10 +99,12 @@ pub(crate) unsafe fn interrupt(context: &mut Context, machine: &mut ucontext_t) 
         stack.used += 1;
         // A state without components is that of a new thread, but for MXCSR, which is always read.
         let components = state.add(COMPONENTS).cast::<u64>();
-        components.write(components.read() & KEYS_BIT);
+        components.write(components.read() & all.of_host());
         state.add(MXCSR).cast::<u32>().write(MXCSR_DEFAULT);
         deliver::enter(&all.place, [0; 3], machine);
-        machine.uc_mcontext.gregs[REG_R15 as usize] -= STACK_BELOW;
+        // r15 may hold any value.
+        let lead = &mut machine.uc_mcontext.gregs[REG_R15 as usize];
+        *lead = lead.wrapping_sub(STACK_BELOW);
         watch.want_interruption(false);
     }
     true
@@ -133,12 +141,14 @@ pub(crate) unsafe fn go_on(context: &Context, signal: c_int, info: &siginfo_t, m
         ptr::copy_nonoverlapping(kept.words.as_ptr(), words, WORDS);
         let components = state.add(COMPONENTS).cast::<u64>();
         let keys = all.keys.filter(|at| at + 4 <= size).map(|at| state.add(at).cast::<u32>());
-        let old = (components.read() & KEYS_BIT, keys.map(|keys| keys.read()));
+        let (host, old) = (all.of_host(), (components.read(), keys.map(|keys| keys.read())));
         // The kernel's own words stay.
-        for part in [0..SOFTWARE, COMPONENTS..size] {
+        let x87 = if all.x87 { [0..MXCSR, X87_REGISTERS] } else { [0..0, 0..0] };
+        let others = [MXCSR..X87_REGISTERS.start, X87_REGISTERS.end..SOFTWARE, COMPONENTS..size];
+        for part in x87.into_iter().chain(others) {
             ptr::copy_nonoverlapping(kept.floats[part.clone()].as_ptr(), state.add(part.start), part.len());
         }
-        components.write(components.read() & !KEYS_BIT | old.0);
+        components.write(components.read() & !host | old.0 & host);
         if let (Some(keys), Some(old)) = (keys, old.1) {
             keys.write(old);
         }

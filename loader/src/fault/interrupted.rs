@@ -16,7 +16,9 @@ pub(super) const WORDS: usize = ((TCB_SCRATCH.addend - TCB_R15.addend) / 8) as u
 
 /// The component of protection keys, which is the host's.
 const KEYS: u32 = 9;
-pub(super) const KEYS_BIT: u64 = 1 << KEYS;
+const KEYS_BIT: u64 = 1 << KEYS;
+/// The component of x87.
+const X87_BIT: u64 = 1;
 
 /// The interruptions of a world with one domain.
 #[derive(Debug)]
@@ -26,6 +28,8 @@ pub(crate) struct Interruptions {
     pub(super) place: Caught,
     /// Offset of the protection keys in the floating-point state, if there are any.
     pub(super) keys: Option<usize>,
+    /// The text names x87.
+    pub(super) x87: bool,
     pub(super) kept: UnsafeCell<Stack>,
 }
 
@@ -54,15 +58,21 @@ fn sizes() -> (usize, Option<usize>) {
 }
 
 impl Interruptions {
-    /// Makes the record of a domain. `place` holds the function.
-    pub(crate) fn new(domain: *const DomainState, place: Caught) -> Self {
+    /// Makes the record of a domain. `place` holds the function. `x87` says whether its text names
+    /// x87.
+    pub(crate) fn new(domain: *const DomainState, place: Caught, x87: bool) -> Self {
         let (size, keys) = sizes();
         let kept = std::array::from_fn(|_| Kept {
             registers: [0; REGISTERS],
             words: [0; WORDS],
             floats: vec![0; size].into_boxed_slice(),
         });
-        Self { domain, place, keys, kept: UnsafeCell::new(Stack { kept, used: 0 }) }
+        Self { domain, place, keys, x87, kept: UnsafeCell::new(Stack { kept, used: 0 }) }
+    }
+
+    /// Returns the components of the floating-point state that are the host's.
+    pub(super) fn of_host(&self) -> u64 {
+        if self.x87 { KEYS_BIT } else { KEYS_BIT | X87_BIT }
     }
 }
 

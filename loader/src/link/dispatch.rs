@@ -25,6 +25,8 @@ pub(crate) struct Dispatch {
     /// Window offset of slot 0.
     pub start: WindowOffset,
     index: HashMap<WindowOffset, usize>,
+    /// The code of each slot of a library.
+    of_library: HashMap<usize, WindowOffset>,
     /// The first slot of each array, by object and section.
     arrays: HashMap<(usize, usize), usize>,
     /// The reserved slots of libraries, and the bytes from slot 0 to the first of them.
@@ -39,7 +41,8 @@ impl Dispatch {
         index: HashMap<WindowOffset, usize>,
         arrays: HashMap<(usize, usize), usize>,
     ) -> Self {
-        Self { slots: Vec::new(), start, index, arrays, reserved: (0, 0) }
+        let of_library = index.iter().map(|(code, slot)| (*slot, *code)).collect();
+        Self { slots: Vec::new(), start, index, of_library, arrays, reserved: (0, 0) }
     }
 
     /// Returns the window offset of the first slot of an array.
@@ -67,8 +70,7 @@ impl Dispatch {
             return None;
         }
         let number = (index / 8) as usize;
-        let of_library = || self.index.iter().find(|(_, slot)| **slot == number).map(|(code, _)| *code);
-        self.slots.get(number).copied().or_else(of_library)
+        self.slots.get(number).or_else(|| self.of_library.get(&number)).copied()
     }
 
     /// Returns the window offset of the slot that an IFUNC's stub jumps through.
@@ -143,8 +145,14 @@ pub(crate) fn collect(
 ) -> Result<Dispatch, LinkError> {
     let trap = places.parts[Part::Text as usize] + stubs::TRAP;
     let slots = vec![trap; 1 + symbols.indirects.len()];
-    let (index, arrays_of) = (HashMap::new(), HashMap::new());
-    let mut dispatch = Dispatch { slots, start: WindowOffset::ZERO, index, arrays: arrays_of, reserved: (0, 0) };
+    let mut dispatch = Dispatch {
+        slots,
+        start: WindowOffset::ZERO,
+        index: HashMap::new(),
+        of_library: HashMap::new(),
+        arrays: HashMap::new(),
+        reserved: (0, 0),
+    };
     for (_, _, r, target) in relocations(inputs, symbols) {
         if !takes_address(r.kind) {
             continue;

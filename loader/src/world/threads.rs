@@ -90,7 +90,8 @@ impl HostCall<'_> {
             return false;
         }
         let Some(place) = self.continuation(0, entry) else { return false };
-        let all = Interruptions::new(self.world().domains[self.caller_index()].state, place);
+        let domain = &self.world().domains[self.caller_index()];
+        let all = Interruptions::new(domain.state, place, domain.usage.x87);
         let watched = self.world().time.watched.as_ref();
         watched.inspect(|watched| watched.shared().allow_interruptions(all)).is_some()
     }

@@ -5,7 +5,8 @@ use crate::link::image::Image;
 use crate::vm::address::WindowOffset;
 use crate::vm::window::{Protection, Window};
 use rustix::io::Errno;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 
 /// The reserved slots of a domain, in use or not.
 pub(crate) struct Slots {
@@ -20,8 +21,8 @@ pub(crate) struct Slots {
     codes: Vec<WindowOffset>,
     /// The slot of each code place of the domain that has one.
     known: HashMap<WindowOffset, usize>,
-    /// The slots of libraries that are not linked now: distance in their text, and slot.
-    retired: HashMap<u64, Vec<(u64, usize)>>,
+    /// The slots of libraries that are not linked now, by library and distance in its text.
+    retired: HashMap<(u64, u64), Vec<usize>>,
     /// The arrays of slots that each library ever had in this life: first slot and length. They
     /// hold the trap while the library is not linked.
     arrays: HashMap<u64, Vec<(usize, usize)>>,
@@ -34,21 +35,32 @@ pub(crate) struct Slots {
 /// The slots that one library takes.
 #[derive(Default)]
 pub(crate) struct Taken {
-    /// Code place and slot.
-    pub all: Vec<(WindowOffset, usize)>,
-    /// The arrays: first slot, and the code places.
-    arrays: Vec<(usize, Vec<WindowOffset>)>,
+    /// The slot of each code place.
+    all: HashMap<WindowOffset, usize>,
+    /// The arrays.
+    arrays: Vec<Array>,
+    /// By their length: the first slots of the library's former arrays that are free, the first one
+    /// last.
+    former: Option<HashMap<usize, Vec<usize>>>,
     /// Number of slots that were never used before.
     fresh: usize,
     /// Number of slots that the host gave free.
     freed: usize,
 }
 
+/// An array of slots that a library takes.
+struct Array {
+    first: usize,
+    codes: Vec<WindowOffset>,
+    /// The library had no such array in an earlier link.
+    is_new: bool,
+}
+
 impl Taken {
     /// Returns the code places that the slots will hold.
     pub(crate) fn codes(&self) -> impl Iterator<Item = WindowOffset> {
-        let arrays = self.arrays.iter().flat_map(|(_, codes)| codes.iter().copied());
-        self.all.iter().map(|(code, _)| *code).chain(arrays)
+        let arrays = self.arrays.iter().flat_map(|array| array.codes.iter().copied());
+        self.all.keys().copied().chain(arrays)
     }
 }
 
@@ -79,43 +91,47 @@ impl Slots {
     pub(crate) fn find(
         &self,
         code: WindowOffset,
-        library: (u64, std::ops::Range<WindowOffset>),
+        library: (u64, Range<WindowOffset>),
         taken: &mut Taken,
     ) -> Option<usize> {
-        if let Some(slot) = self.known.get(&code) {
-            return Some(*slot);
-        }
-        if let Some((_, slot)) = taken.all.iter().find(|(place, _)| *place == code) {
+        if let Some(slot) = self.known.get(&code).or_else(|| taken.all.get(&code)) {
             return Some(*slot);
         }
         let own = library.1.contains(&code).then(|| code - library.1.start);
-        let former = own.and_then(|distance| {
-            self.retired.get(&library.0)?.iter().find(|(at, _)| *at == distance).map(|(_, slot)| *slot)
-        });
+        let former = own.and_then(|distance| self.retired.get(&(library.0, distance))?.first().copied());
         let slot = former.or_else(|| self.next(taken))?;
-        taken.all.push((code, slot));
+        taken.all.insert(code, slot);
         Some(slot)
     }
 
     /// Returns the first of slots in a row for an array of a library: those that an array of the
     /// library had in an earlier link, or fresh ones.
     pub(crate) fn find_run(&self, codes: &[WindowOffset], library: u64, taken: &mut Taken) -> Option<usize> {
-        let is_free = |first: usize| {
-            self.codes.get(first - self.first) == Some(&self.trap) && taken.arrays.iter().all(|(f, _)| *f != first)
-        };
-        let mut former = self.arrays.get(&library).into_iter().flatten();
-        let former = former.find(|(first, length)| *length == codes.len() && *length > 0 && is_free(*first));
+        let former = taken.former.get_or_insert_with(|| self.former(library));
+        let former = former.get_mut(&codes.len()).and_then(Vec::pop);
         let fresh = self.codes.len() + taken.fresh;
         let first = match former {
-            Some((first, _)) => *first,
+            Some(first) => first,
             None if codes.len() <= self.count - fresh.min(self.count) => {
                 taken.fresh += codes.len();
                 self.first + fresh
             }
             None => return None,
         };
-        taken.arrays.push((first, codes.to_vec()));
+        taken.arrays.push(Array { first, codes: codes.to_vec(), is_new: former.is_none() });
         Some(first)
+    }
+
+    /// Returns the first slots of a library's arrays that are free, by their length.
+    fn former(&self, library: u64) -> HashMap<usize, Vec<usize>> {
+        let mut former: HashMap<usize, Vec<usize>> = HashMap::new();
+        let is_free = |first: usize| self.codes.get(first - self.first) == Some(&self.trap);
+        for (first, length) in self.arrays.get(&library).into_iter().flatten().rev() {
+            if *length > 0 && is_free(*first) {
+                former.entry(*length).or_default().push(*first);
+            }
+        }
+        former
     }
 
     /// Takes a slot that no function has.
@@ -130,10 +146,10 @@ impl Slots {
 
     /// Lets slots lead to their code.
     pub(crate) fn commit(&mut self, window: &Window, library: u64, taken: Taken) -> Result<(), Errno> {
-        let in_row =
-            |(first, codes): &(usize, Vec<WindowOffset>)| -> Vec<_> { codes.iter().copied().zip(*first..).collect() };
-        let words: Vec<(WindowOffset, usize)> = taken.arrays.iter().flat_map(in_row).collect();
-        let all = [taken.all.as_slice(), &words].concat();
+        let in_row = |array: &Array| -> Vec<_> { array.codes.iter().copied().zip(array.first..).collect() };
+        let words = taken.arrays.iter().flat_map(in_row);
+        let all: Vec<(WindowOffset, usize)> =
+            taken.all.iter().map(|(code, slot)| (*code, *slot)).chain(words).collect();
         if all.is_empty() {
             return Ok(());
         }
@@ -143,29 +159,19 @@ impl Slots {
         for (code, slot) in all {
             self.codes[slot - self.first] = code;
         }
-        for (first, codes) in taken.arrays {
-            let arrays = self.arrays.entry(library).or_default();
-            if !arrays.contains(&(first, codes.len())) {
-                arrays.push((first, codes.len()));
-            }
-        }
-        for (code, slot) in taken.all {
-            self.known.insert(code, slot);
-            if let Some(retired) = self.retired.get_mut(&library) {
-                retired.retain(|(_, other)| *other != slot);
-            }
-        }
-        self.retired.retain(|_, slots| !slots.is_empty());
+        let new = taken.arrays.iter().filter(|array| array.is_new).map(|array| (array.first, array.codes.len()));
+        self.arrays.entry(library).or_default().extend(new);
+        let gone: HashSet<usize> = taken.all.values().copied().collect();
+        self.known.extend(taken.all);
+        self.retired.retain(|(of, _), slots| {
+            slots.retain(|slot| *of != library || !gone.contains(slot));
+            !slots.is_empty()
+        });
         Ok(())
     }
 
     /// Lets the slots of a library's text lead to the trap.
-    pub(crate) fn retire(
-        &mut self,
-        window: &Window,
-        library: u64,
-        text: std::ops::Range<WindowOffset>,
-    ) -> Result<(), Errno> {
+    pub(crate) fn retire(&mut self, window: &Window, library: u64, text: Range<WindowOffset>) -> Result<(), Errno> {
         let used = self.codes.iter().enumerate().filter(|(_, code)| text.contains(code));
         let gone: Vec<(WindowOffset, usize)> = used.map(|(slot, code)| (*code, self.first + slot)).collect();
         if gone.is_empty() {
@@ -173,21 +179,21 @@ impl Slots {
         }
         let traps: Vec<(WindowOffset, usize)> = gone.iter().map(|(_, slot)| (self.trap, *slot)).collect();
         self.write(window, &traps)?;
-        let arrays = self.arrays.get(&library).cloned().unwrap_or_default();
+        let arrays = self.arrays.get(&library).into_iter().flatten();
+        let in_arrays: HashSet<usize> = arrays.flat_map(|(first, length)| *first..first + length).collect();
         for (code, slot) in gone {
             self.known.remove(&code);
             self.codes[slot - self.first] = self.trap;
-            if arrays.iter().any(|(first, length)| (*first..first + length).contains(&slot)) {
-                continue;
+            if !in_arrays.contains(&slot) {
+                self.retired.entry((library, code - text.start)).or_default().push(slot);
             }
-            self.retired.entry(library).or_default().push((code - text.start, slot));
         }
         Ok(())
     }
 
     /// Gives the slots of libraries that are not linked to later functions.
     pub(crate) fn recycle(&mut self) -> usize {
-        let mut all: Vec<usize> = self.retired.drain().flat_map(|(_, slots)| slots).map(|(_, slot)| slot).collect();
+        let mut all: Vec<usize> = self.retired.drain().flat_map(|(_, slots)| slots).collect();
         for arrays in self.arrays.values_mut() {
             let codes = &self.codes;
             let unused = |(first, length): &(usize, usize)| {
