@@ -8,9 +8,11 @@
 mod common;
 use common::{CALL_RAX, assemble, function};
 use libc::{REG_EFL, c_int, c_void, siginfo_t, ucontext_t};
-use sfi_loader::{CallError, DomainSpec, FaultKind, Import, Stopper, TypedFn, World};
+use sfi_loader::{CallError, DomainSpec, FaultKind, HostCall, HostError, Import, Stopper, TypedFn, World};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
 /// The signal of interruptions.
 const SIGNAL: c_int = libc::SIGURG;
@@ -296,6 +298,106 @@ fn the_hosts_x87_stays_as_it_is() {
     let forged = call(&mut world, "forges", 0);
     let after = set_control_word(before);
     assert_eq!((forged.unwrap(), after), (5, HOST));
+}
+
+/// The control word of x87 and MXCSR that the host has in [`ways_out`].
+const HOST: (u16, u32) = (0x27f, 0x9fc0);
+
+/// Sets both control words, and returns those from before.
+fn set_controls((word, mxcsr): (u16, u32)) -> (u16, u32) {
+    let mut before = 0_u32;
+    // SAFETY: both words live during the instructions. All exceptions stay masked.
+    unsafe { std::arch::asm!("stmxcsr [{}]", "ldmxcsr [{}]", in(reg) &raw mut before, in(reg) &raw const mxcsr) };
+    // The flags are nobody's.
+    (set_control_word(word), before & !0x3f)
+}
+
+/// Code that unmasks all exceptions of x87 and SSE and leaves one of x87 pending, or that names
+/// nothing of them.
+const MESSES: [&str; 3] = [
+    "",
+    "movw $0x40,%gs:-8(%r15d)\nfldcw -8(%r15)\nfld1\nfldz\nfdivrp\n",
+    "movl $0x2000,%gs:-8(%r15d)\nldmxcsr -8(%r15)\n",
+];
+
+/// Ways out of an interruption: the handler's code, and whether the call returns afterwards.
+const WAYS: [(&str, bool); 8] = [
+    ("ret", true),
+    ("mov $0,%edi\nlea after(%rip),%rsi\ncall __sfi_cut\nud2", true),
+    ("mov $0,%edi\nlea forges(%rip),%rsi\ncall __sfi_cut\nud2", true),
+    ("ud2", false),
+    ("mov (0),%eax\nret", false),
+    ("mov $7,%edi\ncall host\n1: jmp 1b", false),
+    ("mov $5,%edi\ncall host\nret", false),
+    ("mov $6,%edi\ncall host\nret", false),
+];
+
+/// Leaves an interruption in one way. Returns whether the call returned, and the control words of
+/// the host during and after it.
+fn ways_out(mess: &str, inner: &str, way: &str) -> (bool, Vec<(u16, u32)>) {
+    let mut text = function(
+        "go",
+        &format!("mov $4,%edi\ncall host\n{mess}1: pause\nmov flag(%rip),%eax\ntest %eax,%eax\nje 1b\nret"),
+    );
+    let set = "lea flag(%rip),%rcx\nmovl $5,%gs:(%ecx)\n";
+    text += &function(
+        "entry",
+        &format!("{set}{inner}lea -64(%r15),%r15\nmov $0,%edi\ncall host\nlea 64(%r15),%r15\n{inner}{way}"),
+    );
+    text += &function("after", "mov $5,%eax\nret");
+    text += &function("forges", TO_TRAP);
+    text += ".data\nflag: .quad 0\n";
+    let import = Import::host("host").signature("(int) -> int");
+    let spec = DomainSpec::new("app").object("app.o", assemble(&text)).import("host", import).threads_exposing(2);
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let noted = Arc::clone(&seen);
+    let host = move |cx: &mut HostCall<'_>| {
+        noted.lock().unwrap_or_else(PoisonError::into_inner).push(set_controls(HOST));
+        match cx.arg(0) {
+            4 => {
+                let allowed = cx.allow_interruptions("entry");
+                cx.want_interruption(allowed);
+            }
+            5 => std::panic::panic_any(5_u8),
+            6 => return Err(HostError::end_caller(6)),
+            // The end comes while the handler runs.
+            7 => {
+                let stopper = cx.stopper().unwrap();
+                std::thread::spawn(move || {
+                    std::thread::sleep(Duration::from_millis(10));
+                    stopper.stop();
+                });
+            }
+            _ => {}
+        }
+        Ok(0)
+    };
+    let builder = World::builder().domain(spec).time_limit(Duration::from_secs(60)).host_fn("host", host);
+    let mut world = builder.build().unwrap();
+    let go: TypedFn<fn()> = world.domain("app").unwrap().export("go").unwrap();
+    let before = set_controls(HOST);
+    let result = catch_unwind(AssertUnwindSafe(|| go.call(&mut world, ())));
+    let after = set_controls(before);
+    let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    seen.push(after);
+    (matches!(result, Ok(Ok(()))), seen)
+}
+
+/// In whatever way an interruption ends, the host's control words are its own, and the domain
+/// leaves no exception pending.
+#[test]
+fn the_host_is_as_before_in_each_way_out() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    for mess in MESSES {
+        for inner in MESSES {
+            for (way, returns) in WAYS {
+                // Text without x87 shows that nothing of it changes.
+                let (returned, seen) = ways_out(mess, inner, way);
+                assert_eq!(seen, vec![HOST; seen.len()], "{mess:?} {inner:?} {way:?}");
+                assert_eq!((returned, seen.len() >= 3), (returns, true), "{mess:?} {inner:?} {way:?}");
+            }
+        }
+    }
 }
 
 /// An interruption that is wanted and not allowed changes nothing, and neither do domains with one
