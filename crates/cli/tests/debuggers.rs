@@ -123,6 +123,17 @@ fn gdb_shows_lines_and_whole_backtraces() {
 }
 
 #[test]
+fn dumps_of_gdb_hold_memory_and_no_reservations() {
+    let bench = domains();
+    let text = gdb(&bench, &["run", "generate-core-file core", "kill"]);
+    assert!(text.contains("Saved corefile core"), "{text}");
+    let length = fs::metadata(bench.directory().join("core")).unwrap().len();
+    assert!(length < 1 << 30, "{length} bytes for two windows");
+    let text = gdb(&bench, &["core-file core", "backtrace 2", "x/i $pc"]);
+    assert!(text.contains("middle () at codec.c:11") && text.contains("=> 0x"), "{text}");
+}
+
+#[test]
 fn without_the_option_nothing_is_shown() {
     let bench = domains();
     bench.run(&["run", "domains.toml"], 1);

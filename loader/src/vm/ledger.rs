@@ -6,7 +6,7 @@
 //! reservations meet, and the kernel keeps one mapping for them.
 
 use rustix::io::Errno;
-use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 use sfi_contract::layout::{GUARD_SIZE, WINDOW_SIZE};
 use std::collections::HashSet;
 use std::ffi::c_void;
@@ -71,6 +71,7 @@ pub(crate) fn reserve(window: u64) -> Result<bool, Errno> {
         if !reserve_at(start, end - start)? {
             return Ok(false);
         }
+        leave_out_of_dumps(start, end - start);
     }
     registry.live.insert(window);
     mark(window, true);
@@ -94,6 +95,7 @@ pub(crate) fn release(window: u64, mappings: u64) {
             mmap_anonymous(start as *mut c_void, (end - start) as usize, ProtFlags::empty(), flags)
         };
         if emptied.is_ok() {
+            leave_out_of_dumps(start, end - start);
             registry.spare.insert(window);
         } else {
             // The window can neither be unmapped nor emptied. It stays as it is and is never used
@@ -119,6 +121,15 @@ pub(crate) fn reserve_at(start: u64, length: u64) -> Result<bool, Errno> {
         Err(Errno::EXIST) => Ok(false),
         Err(error) => Err(error),
     }
+}
+
+/// Keeps a range without access out of core dumps. gdb would write 4 GiB of zeroes for each window.
+/// Later mappings in the range are dumped as usual.
+pub(crate) fn leave_out_of_dumps(start: u64, length: u64) {
+    // SAFETY: the advice changes neither contents nor access of the range.
+    let advised = unsafe { madvise(start as *mut c_void, length as usize, Advice::LinuxDontDump) };
+    // A kernel that refuses only writes larger dumps.
+    debug_assert!(advised.is_ok(), "madvise of a reservation: {advised:?}");
 }
 
 /// Counts mappings that the caller is about to make.

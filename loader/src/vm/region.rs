@@ -147,6 +147,7 @@ impl Common {
                 }
             };
             if free {
+                ledger::leave_out_of_dumps(base + from, to - from);
                 return Ok(Self { start: HostAddress::new(base + offset.bytes()), length, shown: false, owned: true });
             }
         }
@@ -179,6 +180,7 @@ impl Common {
             } else {
                 let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED;
                 mmap_anonymous(at, length, ProtFlags::empty(), flags)?;
+                ledger::leave_out_of_dumps(self.start.number(), self.length);
             }
         }
         self.shown = shown;

@@ -235,6 +235,7 @@ impl Window {
                 MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE,
             )?;
         }
+        ledger::leave_out_of_dumps(self.at(offset).number(), length);
         Ok(())
     }
 
