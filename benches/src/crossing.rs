@@ -63,6 +63,16 @@ pub fn measure(rounds: u32) -> anyhow::Result<Vec<Measured>> {
         .collect())
 }
 
+/// Measures the host's typed call of a null function as often. Returns the median in nanoseconds.
+///
+/// # Errors
+/// If the world cannot be built.
+pub fn host_to_domain(rounds: u32) -> anyhow::Result<f64> {
+    let mut crossings = Crossings::new()?;
+    let times = (0..rounds).map(|_| time(FAST, || crossings.host_to_domain(FAST)));
+    Ok(crate::median(&mut times.collect::<anyhow::Result<Vec<_>>>()?))
+}
+
 fn time(calls: u32, run: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<f64> {
     let start = Instant::now();
     run()?;

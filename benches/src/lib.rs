@@ -21,7 +21,8 @@ pub struct Measured {
     pub nanoseconds: f64,
 }
 
-fn median(samples: &mut [f64]) -> f64 {
+/// Returns the median, not a number without samples.
+pub fn median(samples: &mut [f64]) -> f64 {
     samples.sort_by(f64::total_cmp);
     samples.get(samples.len() / 2).copied().unwrap_or(f64::NAN)
 }
