@@ -142,7 +142,7 @@ pub use world::calls::dynamic::DynFn;
 pub use world::calls::header::{Service, Supervisor};
 pub use world::calls::host_call::{HostCall, Tenant};
 pub use world::calls::native::{Code, Registers, Returned};
-pub use world::calls::prepared::Prepared;
+pub use world::calls::prepared::{Ended, Prepared};
 pub use world::calls::values::{Function, MAX_ARGUMENTS, Outcome, Pointer, Value};
 pub use world::domain_ref::{DomainRef, PartPlaces, PlacementReport};
 pub use world::error::{BindError, BuildError, CallError, HostError, LookupError, SpecError};

@@ -29,6 +29,11 @@ fn the_last_instruction_that_is_paid_for_is_the_last_one() {
         assert_eq!(spin.call(&mut world, (1,)), Ok(0));
         assert_eq!(left(&world), Some(495));
     }
+    let mut prepared = world.domain("a").unwrap().prepare("spin", "(int) -> int".parse().unwrap()).unwrap();
+    for _ in 0..3 {
+        assert_eq!(prepared.call(&mut world, &[100]), Ok(0));
+        assert_eq!(left(&world), Some(0));
+    }
     let result = spin.call(&mut world, (101,));
     let Err(CallError::Fault(fault)) = &result else { panic!("not ended: {result:?}") };
     assert_eq!((fault.kind, fault.function.as_deref()), (FaultKind::InstructionBudget, Some("spin")));

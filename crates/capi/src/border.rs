@@ -72,6 +72,7 @@ pub(crate) fn place<T>(place: *mut T, what: &str) -> Result<*mut T> {
 ///
 /// # Safety
 /// Null, or can be written.
+#[inline(always)]
 pub(crate) unsafe fn give<T>(place: *mut T, value: T) {
     if !place.is_null() {
         // SAFETY: see the function's contract.

@@ -41,6 +41,8 @@ pub(crate) struct Shared {
     turns: Option<Turns>,
     /// Host functions find this record by their thread, see [`current`].
     announced: bool,
+    /// Nobody waits and nothing is announced.
+    straight: bool,
 }
 
 thread_local! {
@@ -78,12 +80,12 @@ impl Drop for Reset<'_> {
 impl Shared {
     /// Returns the record of a world that only this thread may use.
     pub(crate) fn of_this_thread() -> Self {
-        Self { only: this_thread(), ..Self::default() }
+        Self { only: this_thread(), straight: true, ..Self::default() }
     }
 
     /// Returns the record of a world whose threads wait for each other by these rules.
     pub(crate) fn of_turns(turns: Option<Turns>) -> Self {
-        Self { turns, ..Self::default() }
+        Self { straight: turns.is_none(), turns, ..Self::default() }
     }
 
     /// Returns the record of a world whose host functions are shared with other worlds.
@@ -139,6 +141,12 @@ impl Shared {
             }
             user => Err(user),
         }
+    }
+
+    /// Makes a thread the user of the world, if nobody is, nobody waits and nothing is announced.
+    #[inline(always)]
+    pub(crate) fn take_straight(&self, me: u64) -> bool {
+        self.straight && self.try_take(me).is_ok()
     }
 
     /// Notes that a host function runs, until the result is dropped.
@@ -203,6 +211,30 @@ impl Drop for Leave<'_> {
     fn drop(&mut self) {
         self.0.leave();
     }
+}
+
+/// Uses a world of the host's own from outside, with nothing that must be undone but the use
+/// itself: `body` does not panic. `None`: nothing happened, and [`enter`] must be used.
+///
+/// # Safety
+/// A world that was not closed.
+#[inline(always)]
+pub(crate) unsafe fn enter_straight<R>(
+    world: *const sfi_world,
+    body: impl FnOnce(&mut World) -> Option<R>,
+) -> Option<R> {
+    // SAFETY: see the function's contract.
+    let (this, shared) = unsafe { (&*world, &*(*world).shared) };
+    if !shared.take_straight(this_thread()) {
+        return None;
+    }
+    // SAFETY: as in `enter`.
+    let result = match unsafe { &mut *this.world.get() } {
+        Some(Holder::Own(world)) => body(world),
+        _ => None,
+    };
+    shared.thread.store(0, Ordering::Release);
+    result
 }
 
 /// Uses a world, from outside or within one of its host functions.

@@ -1,11 +1,11 @@
 //! Prepared calls: found once, called without allocation, with arguments that the host writes in
 //! place. And the end of a call by a signal handler of the host.
 
-use crate::border::{Result, api, give, handle, place, text};
-use crate::enter::{Inside, alone, enter, sfi_world};
-use crate::error::{BOUNDS, Failure, IN_USE, INVALID};
+use crate::border::{Result, api, border, give, handle, place, text};
+use crate::enter::{Inside, alone, enter, enter_straight, sfi_world};
+use crate::error::{BOUNDS, Failure, IN_USE, INVALID, OK, Status, sfi_error};
 use crate::function::sfi_value;
-use sfi_loader::{CallError, Enter, Prepared, Signature};
+use sfi_loader::{CallError, Ended, Prepared, Signature, World};
 use std::cell::{Cell, UnsafeCell};
 use std::ffi::{c_char, c_int, c_void};
 use std::{ptr, slice};
@@ -45,22 +45,89 @@ impl sfi_prepared {
         // nested calls out until `_unused` is dropped.
         body(unsafe { &mut *self.function.get() })
     }
+
+    /// Calls the function from outside, if that takes no more than the crossing.
+    ///
+    /// # Safety
+    /// As for [`sfi_prepared_call`], in this function's world.
+    #[inline(always)]
+    unsafe fn call_straight(
+        &self,
+        arguments: *const sfi_value,
+        result: *mut sfi_value,
+        error: *mut *mut sfi_error,
+    ) -> Option<Status> {
+        // SAFETY: see the function's contract. This thread has just become the only one in the
+        // function's world, so no use is in progress. The flag keeps nested calls out.
+        unsafe {
+            enter_straight(self.world, |world| {
+                let function = &mut *self.function.get();
+                if arguments.is_null() && !function.signature().arguments.is_empty() {
+                    return None;
+                }
+                self.used.set(true);
+                let status = match function.call_straight(world, arguments.cast()) {
+                    Some(Ok(bits)) => {
+                        give(result, sfi_value { u: bits });
+                        give(error, ptr::null_mut());
+                        Some(OK)
+                    }
+                    Some(Err(ended)) => Some(described(function, world, ended, error)),
+                    None => None,
+                };
+                self.used.set(false);
+                status
+            })
+        }
+    }
+}
+
+/// Describes the end of a call that went straight on.
+#[cold]
+#[inline(never)]
+unsafe fn described(function: &mut Prepared, world: &mut World, ended: Ended, error: *mut *mut sfi_error) -> Status {
+    // SAFETY: as for `sfi_prepared_call`.
+    unsafe { border(error, || Err(function.error(world, ended).into())) }
+}
+
+/// Returns the arguments of a call.
+///
+/// # Safety
+/// As many values as the signature has, or null.
+#[inline(always)]
+unsafe fn words<'a>(prepared: &Prepared, arguments: *const sfi_value) -> Option<&'a [u64]> {
+    match (arguments.is_null(), prepared.signature().arguments.len()) {
+        (_, 0) => Some(&[]),
+        (true, _) => None,
+        // SAFETY: see the function's contract. A value is a union of fields of 64 bits.
+        (false, count) => Some(unsafe { slice::from_raw_parts(arguments.cast(), count) }),
+    }
 }
 
 /// Calls a prepared function.
 ///
-/// # Safety
-/// `arguments` holds as many values as the signature has, or is null.
-#[inline(always)]
-unsafe fn call(prepared: &mut Prepared, way: &mut (impl Enter + ?Sized), arguments: *const sfi_value) -> Result<u64> {
-    let count = prepared.signature().arguments.len();
-    let words = match (arguments.is_null(), count) {
-        (_, 0) => &[],
-        (true, _) => return Err(Failure::new(INVALID, "arguments is NULL")),
-        // SAFETY: see the function's contract. A value is a union of fields of 64 bits.
-        (false, _) => unsafe { slice::from_raw_parts(arguments.cast(), count) },
-    };
-    Ok(prepared.call(way, words)?)
+/// Most calls go straight on: no closure, no guard and no border, so that what they need stays in
+/// registers.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sfi_prepared_call(
+    world: *mut sfi_world,
+    prepared: *mut sfi_prepared,
+    arguments: *const sfi_value,
+    result: *mut sfi_value,
+    error: *mut *mut sfi_error,
+) -> Status {
+    // SAFETY: the crate's documentation states the host's duties. A function of this world means
+    // that the world is not null.
+    unsafe {
+        let status = match prepared.as_ref() {
+            Some(prepared) if prepared.world == world => prepared.call_straight(arguments, result, error),
+            _ => None,
+        };
+        match status {
+            Some(status) => status,
+            None => call(world, prepared, arguments, result, error),
+        }
+    }
 }
 
 api! {
@@ -86,17 +153,6 @@ api! {
             Inside::Host(call) => Ok(function.room(call, size)?),
         }))?;
         to.write(found.cast());
-        Ok(())
-    }
-
-    /// Calls a prepared function.
-    fn sfi_prepared_call(world: *mut sfi_world, prepared: *mut sfi_prepared, arguments: *const sfi_value, result: *mut sfi_value) {
-        let prepared = handle(prepared, "prepared")?;
-        let bits = enter(world, |inside| prepared.using(world, |function| match inside {
-            Inside::World(world) => call(function, world, arguments),
-            Inside::Host(host) => call(function, host, arguments),
-        }))?;
-        give(result, sfi_value { u: bits });
         Ok(())
     }
 
@@ -137,4 +193,33 @@ pub unsafe extern "C" fn sfi_prepared_free(prepared: *mut sfi_prepared) {
 pub unsafe extern "C" fn sfi_interrupt(context: *mut c_void) -> c_int {
     // SAFETY: the crate's documentation states the host's duties.
     c_int::from(unsafe { sfi_loader::interrupt(context) })
+}
+
+/// Calls a prepared function in all circumstances.
+#[cold]
+#[inline(never)]
+unsafe fn call(
+    world: *mut sfi_world,
+    prepared: *mut sfi_prepared,
+    arguments: *const sfi_value,
+    result: *mut sfi_value,
+    error: *mut *mut sfi_error,
+) -> Status {
+    // SAFETY: as for `sfi_prepared_call`.
+    unsafe {
+        border(error, || {
+            let prepared = handle(prepared, "prepared")?;
+            let bits = enter(world, |inside| {
+                prepared.using(world, |function| {
+                    let words = words(function, arguments).ok_or_else(|| Failure::new(INVALID, "arguments is NULL"))?;
+                    Ok(match inside {
+                        Inside::World(world) => function.call(world, words)?,
+                        Inside::Host(host) => function.call(host, words)?,
+                    })
+                })
+            })?;
+            give(result, sfi_value { u: bits });
+            Ok(())
+        })
+    }
 }

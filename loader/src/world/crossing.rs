@@ -7,7 +7,7 @@ use crate::fault::watchdog;
 use crate::gate;
 use crate::gate::control_stack::ControlStack;
 use crate::gate::ids::DomainId;
-use crate::gate::records::{Binding, CallFrame, DomainState, MAX_DEPTH, Status, flag};
+use crate::gate::records::{Binding, CallFrame, DomainState, MAX_DEPTH, Status, ThreadState, flag};
 use crate::vm::address::WindowOffset;
 use crate::world::bindings::record::mxcsr_mask;
 use crate::world::calls::values::Arguments;
@@ -58,6 +58,32 @@ impl Held<'_> {
                 return self.cross_limited(binding, frame, floats);
             }
             self.cross_here(binding, frame, floats, ControlStack::top_of(context))
+        }
+    }
+
+    /// Says whether a host function is in progress.
+    #[inline(always)]
+    pub(crate) fn is_nested(&self) -> bool {
+        // SAFETY: the context lives as long as the world, which is held.
+        unsafe { (*self.gates.control.context()).depth != 0 }
+    }
+
+    /// Crosses with arguments in general registers.
+    ///
+    /// # Safety
+    /// As for [`Held::cross`]; not nested, and the world has no limits. `state` is that of this
+    /// thread, and ready.
+    #[inline(always)]
+    pub(crate) unsafe fn cross_straight(
+        self,
+        state: *mut ThreadState,
+        binding: &Binding,
+        frame: &mut CallFrame,
+    ) -> Result<(), Failure> {
+        // SAFETY: see the function's contract.
+        unsafe {
+            let control_sp = ControlStack::top_of(self.gates.control.context());
+            self.cross_ready(state, binding, frame, false, control_sp)
         }
     }
 
@@ -155,7 +181,7 @@ impl Held<'_> {
         }
     }
 
-    /// Makes the crossing itself.
+    /// Crosses, with the thread made ready before.
     ///
     /// # Safety
     /// As for [`Held::cross`].
@@ -167,14 +193,33 @@ impl Held<'_> {
         floats: bool,
         control_sp: u64,
     ) -> Result<(), Failure> {
+        let state = thread::state();
+        // SAFETY: see the function's contract.
+        unsafe {
+            if !(*state).ready {
+                thread::prepare(state);
+            }
+            self.cross_ready(state, binding, frame, floats, control_sp)
+        }
+    }
+
+    /// Makes the crossing itself.
+    ///
+    /// # Safety
+    /// As for [`Held::cross`]. `state` is that of this thread, and ready.
+    #[inline(always)]
+    unsafe fn cross_ready(
+        self,
+        state: *mut ThreadState,
+        binding: &Binding,
+        frame: &mut CallFrame,
+        floats: bool,
+        control_sp: u64,
+    ) -> Result<(), Failure> {
         // SAFETY: see the function's contract. Only raw pointers to the control stack's header are
         // kept across the call.
         unsafe {
             let context = self.gates.control.context();
-            let state = thread::state();
-            if !(*state).ready {
-                thread::prepare(state);
-            }
             let outer = (*state).current;
             (*state).current = context;
             (*context).thread = state;
@@ -215,6 +260,19 @@ impl Held<'_> {
 }
 
 impl Inner {
+    /// Says whether the world limits time. That never changes.
+    pub(crate) fn is_watched(&self) -> bool {
+        // SAFETY: the context lives as long as the world.
+        unsafe { !(*self.gates.control.context()).watch.is_null() }
+    }
+
+    /// Says whether some domain has a budget of instructions, which calls of the host renew.
+    #[inline(always)]
+    pub(crate) fn is_budgeted(&self) -> bool {
+        // SAFETY: the context lives as long as the world.
+        unsafe { (*self.gates.control.context()).budgeted != 0 }
+    }
+
     /// Copies stack arguments to the callee's data stack and lowers `frame.sp`. Returns `false` if
     /// they do not fit.
     ///

@@ -5,15 +5,16 @@
 //! Modern Applications using Fine-Grained Memory Protection", section 3.2: the caller and the
 //! callee both see it, so an argument is copied once.
 
+use crate::fault::thread;
 use crate::gate::ids::DomainId;
-use crate::gate::records::{DomainState, Status, flag};
+use crate::gate::records::{CallFrame, DomainState, Status, ThreadState, flag};
 use crate::spec::signature::{Argument, Outcome, Signature};
 use crate::world::calls::buffers_in::CALLEE_RESERVE;
 use crate::world::calls::call::{Enter, Hold, TypedFn};
 use crate::world::calls::values::{Arguments, INT_REGISTERS, MAX_ARGUMENTS};
 use crate::world::domain_ref::DomainRef;
 use crate::world::error::{CallError, Failure, LookupError};
-use crate::world::held::Held;
+use crate::world::held::{Held, World};
 use crate::world::inner::Inner;
 use crate::world::lanes::take::Visit;
 use std::sync::Arc;
@@ -28,12 +29,22 @@ pub struct Prepared {
     signature: Signature,
     /// Bit `i`: argument `i` travels in a vector register.
     floats: u32,
-    /// Number of the arguments if each has a general register, else [`usize::MAX`].
-    ints: usize,
+    /// Says whether each argument has a general register, and the world neither lanes nor a limit
+    /// of time.
+    straight: bool,
+    /// The argument for each general register. Those without one get the first once more.
+    words: [u8; INT_REGISTERS],
     entry: TypedFn<fn()>,
     /// Lowest address of the room of the next call, 0 for none.
     room: u64,
 }
+
+/// The word that registers hold in calls without arguments.
+static NO_WORD: u64 = 0;
+
+/// The end of a call that failed. Only for [`Prepared::error`] of the same function and world.
+#[derive(Debug)]
+pub struct Ended(Failure);
 
 /// Finds a function of a domain. `floats`: some arguments travel in vector registers.
 fn find(inner: &Inner, index: DomainId, name: &Arc<str>, floats: bool) -> Option<TypedFn<fn()>> {
@@ -54,12 +65,13 @@ impl DomainRef<'_> {
         let unknown = || LookupError::Function { domain: domain.name.clone(), function: function.to_owned() };
         let bit = |(i, argument): (usize, &Argument)| u32::from(*argument == Argument::Float) << i;
         let floats = signature.arguments.iter().take(MAX_ARGUMENTS).enumerate().map(bit).sum();
-        let ints = Some(signature.arguments.len()).filter(|count| floats == 0 && *count <= INT_REGISTERS);
-        let ints = ints.unwrap_or(usize::MAX);
+        let count = signature.arguments.len();
+        let straight = floats == 0 && count <= INT_REGISTERS && inner.lane.is_none() && !inner.is_watched();
+        let words = std::array::from_fn(|at| if at < count { at as u8 } else { 0 });
         let name: Arc<str> = function.into();
         let entry = find(inner, self.index, &name, floats != 0).ok_or_else(unknown)?;
         let domain = domain.name.as_str().into();
-        Ok(Prepared { index: self.index, domain, name, signature, floats, ints, entry, room: 0 })
+        Ok(Prepared { index: self.index, domain, name, signature, floats, straight, words, entry, room: 0 })
     }
 }
 
@@ -139,29 +151,149 @@ impl Prepared {
     ///
     /// # Panics
     /// As [`TypedFn::call`](crate::TypedFn::call).
-    #[inline(always)]
+    #[inline]
     pub fn call(&mut self, enter: &mut (impl Enter + ?Sized), words: &[u64]) -> Result<u64, CallError> {
         let mut held = enter.held();
-        if words.len() != self.ints || held.lane.is_some() {
-            return self.call_by_list(&mut held, words);
-        }
-        let mut arguments = Arguments::new();
-        // Each word goes from the host's memory to its register. A copy as a whole would read the
-        // words that the host has just written two at a time, and wait for both.
-        arguments.frame.ints = match *words {
-            [] => [0; INT_REGISTERS],
-            [a] => [a, 0, 0, 0, 0, 0],
-            [a, b] => [a, b, 0, 0, 0, 0],
-            [a, b, c] => [a, b, c, 0, 0, 0],
-            [a, b, c, d] => [a, b, c, d, 0, 0],
-            [a, b, c, d, e] => [a, b, c, d, e, 0],
-            [a, b, c, d, e, f] => [a, b, c, d, e, f],
-            _ => return Err(self.wrong()),
+        let all = words.len() == self.signature.arguments.len();
+        let straight = match all && !held.is_nested() {
+            // SAFETY: there are as many words as arguments.
+            true => unsafe { self.straight(held.again(), words.as_ptr()) },
+            false => None,
         };
-        self.call_inside(&mut held, &mut arguments)
+        match straight {
+            Some(Ok(result)) => Ok(result),
+            Some(Err(ended)) => Err(self.ended(&mut held, ended)),
+            None => self.call_by_list(&mut held, words),
+        }
     }
 
-    /// Calls with arguments of all kinds, or in a lane by the callee's door.
+    /// Makes the call if it takes no more than the crossing: each argument has a general register,
+    /// the callee is ready, and the call has no limits and is not in a lane. Never panics. `None`:
+    /// nothing happened, and [`Prepared::call`] makes the call or says why not.
+    ///
+    /// # Safety
+    /// `words` are as many as the signature has arguments, and at any address if it has none.
+    ///
+    /// # Errors
+    /// The call failed. [`Prepared::error`] puts it into words.
+    #[inline(always)]
+    pub unsafe fn call_straight(&mut self, world: &mut World, words: *const u64) -> Option<Result<u64, Ended>> {
+        // SAFETY: see the function's contract.
+        unsafe { self.straight(world.held(), words) }
+    }
+
+    /// Puts the end of a call of this function into words.
+    ///
+    /// # Panics
+    /// As [`TypedFn::call`](crate::TypedFn::call).
+    #[cold]
+    pub fn error(&mut self, world: &mut World, ended: Ended) -> CallError {
+        self.ended(&mut world.held(), ended)
+    }
+
+    /// Makes the call as [`Prepared::call_straight`] does. The call is not nested.
+    ///
+    /// # Safety
+    /// As for [`Prepared::call_straight`].
+    #[inline(always)]
+    unsafe fn straight(&mut self, held: Held<'_>, words: *const u64) -> Option<Result<u64, Ended>> {
+        // SAFETY: see the function's contract.
+        unsafe {
+            if self.room != 0 {
+                return self.straight_with_room(held, words);
+            }
+            let (state, sp) = self.straight_to(&held)?;
+            Some(self.straight_at(held, state, words, sp))
+        }
+    }
+
+    /// Makes a straight call that room was made for.
+    ///
+    /// # Safety
+    /// As for [`Prepared::call_straight`].
+    #[inline(never)]
+    unsafe fn straight_with_room(&mut self, held: Held<'_>, words: *const u64) -> Option<Result<u64, Ended>> {
+        let (state, sp) = self.straight_to(&held)?;
+        let (callee, room, generation) = (self.entry.binding.callee, self.room, self.entry.generation);
+        // SAFETY: see the function's contract. The callee is this world's. A room above the data
+        // stack pointer is one of an earlier life.
+        unsafe {
+            if room > sp || room < (*callee).stack_low.number() {
+                return None;
+            }
+            self.room = 0;
+            (*callee).sp = room;
+            let crossed = self.straight_at(held, state, words, room);
+            // A fault clears the pointer, and a restart sets it.
+            if (*callee).sp == room && (*callee).generation == generation {
+                (*callee).sp = sp;
+            }
+            Some(crossed)
+        }
+    }
+
+    /// Returns this thread's state and the callee's data stack pointer if nothing stands in the way
+    /// of a straight call.
+    #[inline(always)]
+    fn straight_to(&self, held: &Held<'_>) -> Option<(*mut ThreadState, u64)> {
+        if !self.straight || held.id != self.entry.world {
+            return None;
+        }
+        let (callee, state) = (self.entry.binding.callee, thread::state());
+        // SAFETY: the callee is this world's. Its state lives as long as the world, and nobody else
+        // uses it while the host runs. The thread's state is its own.
+        let (sp, generation, ready) = unsafe { ((*callee).sp, (*callee).generation, (*state).ready) };
+        // A domain with a budget may have joined the world since `prepare`.
+        let straight = ready && generation == self.entry.generation && !held.is_budgeted();
+        (sp != 0 && straight).then_some((state, sp))
+    }
+
+    /// Crosses in a straight call.
+    ///
+    /// # Safety
+    /// As for [`Prepared::call_straight`]. `straight_to` gave `state` and a data stack pointer, and
+    /// `sp` is one of the callee.
+    #[inline(always)]
+    unsafe fn straight_at(
+        &self,
+        held: Held<'_>,
+        state: *mut ThreadState,
+        words: *const u64,
+        sp: u64,
+    ) -> Result<u64, Ended> {
+        let words = if self.signature.arguments.is_empty() { &raw const NO_WORD } else { words };
+        // SAFETY: see the function's contract. The binding is the world's own, and the world has no
+        // limits, see `prepare` and `straight_to`.
+        unsafe {
+            // Each word goes from the host's memory to its register. A copy as a whole would read
+            // the words that the host has just written two at a time, and wait for both.
+            let [a, b, c, d, e, f] = self.words.each_ref();
+            let word = |at: &u8| *words.add((*at).into());
+            let ints = [word(a), word(b), word(c), word(d), word(e), word(f)];
+            let mut frame = CallFrame { ints, sp, ..CallFrame::new() };
+            let crossed = held.cross_straight(state, &self.entry.binding, &mut frame);
+            crossed.map(|()| self.result(&frame)).map_err(Ended)
+        }
+    }
+
+    /// Returns the result of a call.
+    #[inline(always)]
+    fn result(&self, frame: &CallFrame) -> u64 {
+        match self.signature.outcome {
+            Outcome::Void => 0,
+            Outcome::Int | Outcome::Pointer => frame.rax,
+            Outcome::Float => frame.xmm0,
+        }
+    }
+
+    /// Ends a call without a door that failed.
+    #[cold]
+    fn ended(&mut self, held: &mut Held<'_>, ended: Ended) -> CallError {
+        // SAFETY: the callee is this world's: the call entered it.
+        unsafe { Self::failed(held, self.entry.binding.callee, ended.0) }
+    }
+
+    /// Calls with arguments of all kinds, in all circumstances.
     #[inline(never)]
     fn call_by_list(&mut self, held: &mut Held<'_>, words: &[u64]) -> Result<u64, CallError> {
         if words.len() != self.signature.arguments.len() || words.len() > MAX_ARGUMENTS {
@@ -186,7 +318,6 @@ impl Prepared {
     }
 
     /// Crosses, with the room that was made for the call.
-    #[inline(always)]
     fn call_inside(&mut self, held: &mut Held<'_>, arguments: &mut Arguments) -> Result<u64, CallError> {
         let room = std::mem::take(&mut self.room);
         let (state, sp) = self.refresh(held)?;
@@ -201,15 +332,9 @@ impl Prepared {
                 (*state).sp = room;
             }
             arguments.frame.sp = (*state).sp;
-            let fits = !arguments.has_stack() || {
-                // The copy leaves the arguments of other calls without an address.
-                let mut copy = *arguments;
-                let fits = held.push_arguments(state, &mut copy);
-                *arguments = copy;
-                fits
-            };
+            let fits = !arguments.has_stack() || held.push_arguments(state, arguments);
             let crossed = match fits {
-                true => held.again().cross(&self.entry.binding, &mut arguments.frame, self.floats != 0),
+                true => held.again().cross_in_place(&self.entry.binding, &mut arguments.frame, self.floats != 0),
                 false => Err(Failure::Status(Status::Arguments)),
             };
             if room != 0 && (*state).sp == room && (*state).generation == self.entry.generation {
@@ -219,11 +344,7 @@ impl Prepared {
                 return Err(Self::failed(held, state, failure));
             }
         }
-        Ok(match self.signature.outcome {
-            Outcome::Void => 0,
-            Outcome::Int | Outcome::Pointer => arguments.frame.rax,
-            Outcome::Float => arguments.frame.xmm0,
-        })
+        Ok(self.result(&arguments.frame))
     }
 
     /// Ends a call that failed.
