@@ -2,6 +2,7 @@
 
 mod common;
 mod lane_domains;
+mod no_memory;
 use common::{assemble, function, kind, maps};
 use lane_domains::{alone, domain, text, two};
 use sfi_loader::{
@@ -194,4 +195,59 @@ fn a_reload_pays() {
         assert_eq!(owner.record().faults, version - 1);
         assert_eq!(call(&lanes, "front", "ask"), Ok(version));
     }
+}
+
+/// Each system call of a reload fails for want of memory, one after the other. Either the old
+/// domain goes on in all lanes, or the domain is dead in all of them until it is loaded again.
+#[test]
+fn memory_runs_out_in_a_reload() {
+    let _alone = alone();
+    let [mut old, mut dead] = [0, 0];
+    let run = || {
+        no_memory::prepare();
+        for estacks in [1, 3] {
+            let lanes = build(estacks);
+            // The results in all lanes, of a call by way of the client and of one by the host.
+            let ask = || {
+                let mut all = [0; 3].map(|_| lanes.enter().unwrap());
+                all.each_mut().map(|lane| {
+                    [("front", "ask"), ("back", "version")]
+                        .map(|(domain, name)| LaneFn::<fn() -> u64>::new(domain, name).call(lane, ()))
+                })
+            };
+            let all = |version: u64| [0; 3].map(|_| [Ok(version), Ok(version)]);
+            let gone = || [Ok(-5i64 as u64), Err(CallError::Dead { domain: "back".into() })];
+            let mut version = 1;
+            // The files and their mappings, and the windows.
+            let held = || {
+                let files = std::fs::read_dir("/proc/self/fd").unwrap().count();
+                let mapped = maps().iter().filter(|line| line.contains("memfd:")).count();
+                (files, mapped, lanes.enter().unwrap().domain("front").unwrap().placement().live)
+            };
+            let before = held();
+            for number in 0.. {
+                let (result, failed) = no_memory::failing(number, || lanes.reload(back(version + 1, estacks), LONG));
+                let found = ask();
+                if result.is_ok() {
+                    version += 1;
+                    assert_eq!(found, all(version));
+                    if !failed {
+                        break;
+                    }
+                } else if found == all(version) {
+                    assert!(failed, "{result:?}");
+                    old += 1;
+                } else {
+                    assert_eq!(found, [0; 3].map(|_| gone()), "{number}: {result:?}");
+                    dead += 1;
+                    version += 1;
+                    lanes.reload(back(version, estacks), LONG).unwrap();
+                    assert_eq!(ask(), all(version));
+                }
+            }
+            assert_eq!(held(), before);
+        }
+    };
+    std::thread::scope(|scope| scope.spawn(run).join().unwrap());
+    assert!(old > 20 && dead >= 4, "{old} reloads left the old domain, {dead} a dead one");
 }

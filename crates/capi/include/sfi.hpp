@@ -481,6 +481,21 @@ public:
     {
         return sfi::world::made(offers_, sfi_lanes_enter, static_cast<const sfi_lanes *>(lanes_), detail::bound(wait));
     }
+    /* Loads a domain again for all lanes, once no thread has one. SFI_BIND after `wait`. */
+    void reload(const char *domain, std::chrono::nanoseconds wait) const
+    {
+        detail::checked(sfi_lanes_reload, static_cast<const sfi_lanes *>(lanes_), domain, detail::bound(wait));
+    }
+    void reload(const char *domain, const void *object, size_t size, std::chrono::nanoseconds wait) const
+    {
+        detail::checked(sfi_lanes_reload_object, static_cast<const sfi_lanes *>(lanes_), domain, object, size, detail::bound(wait));
+    }
+    size_t count() const
+    {
+        size_t count = 0;
+        detail::checked(sfi_lanes_count, static_cast<const sfi_lanes *>(lanes_), &count);
+        return count;
+    }
     size_t idle() const
     {
         size_t idle = 0;

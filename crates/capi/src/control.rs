@@ -3,9 +3,10 @@
 use crate::border::{Result, api, give, place, text, values};
 use crate::enter::{alone, enter, sfi_world};
 use crate::error::{Failure, LOAD, NOT_FOUND, sfi_error};
-use sfi_loader::manifest::file;
+use sfi_loader::manifest::{Manifest, file};
 use sfi_loader::{DomainSpec, Manage, World};
 use std::ffi::{CStr, c_char, c_int, c_void};
+use std::path::Path;
 use std::ptr;
 use std::time::Duration;
 
@@ -25,16 +26,34 @@ fn nanoseconds(time: Duration) -> u64 {
 
 /// Returns a domain's specification with the support code that its manifest gave it, and no other
 /// objects to link.
-///
-/// # Safety
-/// As for [`alone`].
-unsafe fn bare(handle: *const sfi_world, world: &World, domain: &str) -> Result<DomainSpec> {
+pub(crate) fn bare(manifest: &Manifest, world: &World, domain: &str) -> Result<DomainSpec> {
     let mut spec = world.domain(domain)?.spec().without_files();
-    // SAFETY: see the function's contract. The manifest never changes.
-    let manifest = unsafe { &(*handle).manifest };
     let support = manifest.domains.get(domain).and_then(|domain| domain.support.as_ref());
     for object in support.iter().flat_map(|support| &support.objects) {
         spec = spec.object("support", *object);
+    }
+    Ok(spec)
+}
+
+/// Adds the files that a manifest names for a domain, which are read again.
+pub(crate) fn described(
+    manifest: &Manifest,
+    directory: &Path,
+    domain: &str,
+    mut spec: DomainSpec,
+) -> Result<DomainSpec> {
+    let Some(described) = manifest.domains.get(domain) else {
+        return Err(Failure::new(NOT_FOUND, format!("the manifest has no domain `{domain}`")));
+    };
+    let read = |path: &Path| {
+        let path = directory.join(path);
+        file::read(&path).map_err(|e| Failure::new(LOAD, format!("{}: {e}", path.display())))
+    };
+    for path in &described.objects {
+        spec = spec.object(path.display().to_string(), read(path)?);
+    }
+    for path in &described.archives {
+        spec = spec.archive(path.display().to_string(), read(path)?);
     }
     Ok(spec)
 }
@@ -63,22 +82,10 @@ api! {
     fn sfi_world_reload(world: *mut sfi_world, domain: *const c_char) {
         let domain = text(domain, "domain")?;
         alone(world, |found| {
-            let mut spec = bare(world, found, domain)?;
+            // The description never changes.
             let this = &*world;
-            let Some(described) = this.manifest.domains.get(domain) else {
-                return Err(Failure::new(NOT_FOUND, format!("the manifest has no domain `{domain}`")));
-            };
-            let read = |path: &std::path::Path| {
-                let path = this.directory.join(path);
-                file::read(&path).map_err(|e| Failure::new(LOAD, format!("{}: {e}", path.display())))
-            };
-            for path in &described.objects {
-                spec = spec.object(path.display().to_string(), read(path)?);
-            }
-            for path in &described.archives {
-                spec = spec.archive(path.display().to_string(), read(path)?);
-            }
-            Ok(found.reload(spec)?)
+            let spec = bare(&this.manifest, found, domain)?;
+            Ok(found.reload(described(&this.manifest, &this.directory, domain, spec)?)?)
         })
     }
 
@@ -86,7 +93,7 @@ api! {
     fn sfi_world_reload_object(world: *mut sfi_world, domain: *const c_char, object: *const c_void, size: usize) {
         let domain = text(domain, "domain")?;
         let object = values(object.cast::<u8>(), size, "object")?.to_vec();
-        alone(world, |found| Ok(found.reload(bare(world, found, domain)?.object("object", object))?))
+        alone(world, |found| Ok(found.reload(bare(&(*world).manifest, found, domain)?.object("object", object))?))
     }
 
     /// Connects an import of a client to an entry point.

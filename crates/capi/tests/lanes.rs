@@ -9,7 +9,9 @@ use support::{libraries, plugin, root, succeed};
 #[test]
 fn a_host_with_threads_has_lanes() {
     let folder = tempfile::tempdir().unwrap();
-    plugin(folder.path(), &root("fixtures/lanes/plugin.c"), Mode::Full);
+    for part in ["plugin.c", "newer.c"] {
+        plugin(folder.path(), &root("fixtures/lanes").join(part), Mode::Full);
+    }
     let host = folder.path().join("host");
     let mut gcc = Command::new("gcc");
     gcc.args(["-O1", "-pthread", "-Wall", "-Wextra", "-Werror", "-I"]).arg(root("crates/capi/include"));
@@ -28,6 +30,7 @@ fn a_host_with_threads_has_lanes() {
         "one E-stack: refused, and then let in",
         "a fault ends the domain in both lanes, and it lives again",
         "a host function enters its own lane",
+        "two threads call while the domain is loaded again",
         "lanes are busy",
         "changes are refused",
         "freed before the last lane",
