@@ -6,8 +6,8 @@ mod no_memory;
 use common::{assemble, function, kind, maps};
 use lane_domains::{alone, domain, text, two};
 use sfi_loader::{
-    BindError, BuildError, CallError, DomainSpec, FaultKind, Import, LaneFn, Lanes, Owner, Penalty, Restart, SpecError,
-    World,
+    BindError, BuildError, CallError, DomainSpec, FaultKind, Import, LaneFn, Lanes, Manage, Owner, Penalty, Restart,
+    SpecError, World,
 };
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -250,4 +250,58 @@ fn memory_runs_out_in_a_reload() {
     };
     std::thread::scope(|scope| scope.spawn(run).join().unwrap());
     assert!(old > 20 && dead >= 4, "{old} reloads left the old domain, {dead} a dead one");
+}
+
+/// The same for a world of one thread, also for restarts.
+#[test]
+fn memory_runs_out_in_a_world_of_one_thread() {
+    let _alone = alone();
+    let [mut old, mut dead] = [0, 0];
+    let run = || {
+        no_memory::prepare();
+        let back = |version| back(version, 1).restart(Restart::Never);
+        let mut world = World::builder().domain(front().threads(1)).domain(back(1)).build().unwrap();
+        let [ask, version] = [("front", "ask"), ("back", "version")]
+            .map(|(domain, name)| world.domain(domain).unwrap().export::<fn() -> u64>(name).unwrap());
+        let mut now = 1;
+        for restarts in [false, true] {
+            for number in 0.. {
+                let next = if restarts { now } else { now + 1 };
+                let (result, failed) = no_memory::failing(number, || match restarts {
+                    true => world.restart("back"),
+                    false => world.reload(back(next)),
+                });
+                let is_dead = world.domain("back").unwrap().is_dead();
+                let found = [ask.call(&mut world, ()), version.call(&mut world, ())];
+                if result.is_ok() {
+                    now = next;
+                    assert_eq!(found, [Ok(now), Ok(now)]);
+                    if !failed {
+                        break;
+                    }
+                } else if !is_dead {
+                    assert!(failed, "{result:?}");
+                    assert_eq!(found, [Ok(now), Ok(now)], "{number}: {result:?}");
+                    old += 1;
+                } else {
+                    assert_eq!(
+                        found,
+                        [Ok(-5i64 as u64), Err(CallError::Dead { domain: "back".into() })],
+                        "{number}: {result:?}"
+                    );
+                    dead += 1;
+                    now += 1;
+                    let refused = world.restart("back");
+                    assert!(
+                        restarts || matches!(refused, Err(BuildError::Bind(BindError::Torn { .. }))),
+                        "{refused:?}"
+                    );
+                    world.reload(back(now)).unwrap();
+                    assert_eq!([ask.call(&mut world, ()), version.call(&mut world, ())], [Ok(now), Ok(now)]);
+                }
+            }
+        }
+    };
+    std::thread::scope(|scope| scope.spawn(run).join().unwrap());
+    assert!(old >= 8 && dead >= 2, "{old} times the old domain went on, {dead} times it was dead");
 }

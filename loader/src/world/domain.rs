@@ -68,6 +68,9 @@ pub(crate) struct Domain {
     pub shown: Vec<(RegionId, Option<Access>)>,
     /// All regions of the world, visible or not.
     pub region_places: Arc<ById<RegionId, RegionPlace>>,
+    /// True from the moment in which a reload replaces it until all bindings lead to it. If the
+    /// reload fails in between it stays dead, because a binding may lead to the old window.
+    pub torn: bool,
     /// True if it may hand floats on without naming a vector register. That is so if a binding from
     /// it or to it has floats in its signature or no signature, or if it connects or registers
     /// entry points while calls are in progress. See [`crate::world::inner::Inner::pass_floats`].
@@ -106,6 +109,7 @@ impl Domain {
             crash: None,
             viewed: Cell::new(false),
             settled: false,
+            torn: false,
             own_segments: None,
             shown: Vec::new(),
             region_places: Arc::default(),

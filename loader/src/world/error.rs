@@ -326,6 +326,12 @@ pub enum BindError {
         /// The domain.
         domain: String,
     },
+    /// Memory ran out in the middle of a reload, so bindings lead to the old domain, which is gone.
+    #[error("memory ran out when domain `{domain}` was loaded again: it is dead until a reload succeeds")]
+    Torn {
+        /// The domain.
+        domain: String,
+    },
     /// A name that is empty, holds the separator, a dot, or a character that cannot be printed.
     #[error(
         "`{}` is no name: it is empty, or has a dot, which stands between a domain and its entry point, or a character that cannot be printed",

@@ -187,6 +187,9 @@ impl Inner {
     /// No call of the domain is in progress.
     pub(crate) unsafe fn clear(&mut self, index: DomainId) -> Result<(), BuildError> {
         threads::only_without(&self.domains[index].spec)?;
+        if self.domains[index].torn {
+            return Err(BindError::Torn { domain: self.domains[index].name.clone() }.into());
+        }
         self.admit(index)?;
         self.forget(index, false)?;
         if self.domains[index].origin == index {
@@ -195,6 +198,9 @@ impl Inner {
         // SAFETY: see the function's contract.
         unsafe { self.drop_links(index, false)? };
         let domain = &self.domains[index];
+        // It stays dead if the reset fails in the middle.
+        // SAFETY: as below.
+        unsafe { ((*domain.state).dead, (*domain.state).sp) = (Status::Dead, 0) };
         raised::reset(&domain.window, &domain.image, &mut self.supply.places.rng)
             .and_then(|()| domain.kept.clear())
             .map_err(|error| MapError::new(&format!("domain `{}`", domain.name), error))?;

@@ -151,6 +151,7 @@ impl Held<'_> {
         // SAFETY: see the function's contract; the window and the fibers' places are replaced.
         unsafe { this.drop_links(index, true)? };
         this.replace(index, raised, spec);
+        this.set_torn(index, true);
         if active.domains.is_empty() {
             let all: Vec<Option<DomainId>> = this.domains.ids().filter(|i| this.passes_floats(*i)).map(Some).collect();
             this.pass_floats(&all)?;
@@ -162,7 +163,9 @@ impl Held<'_> {
         }
         this.rewrite(index, &active)?;
         this.register_again(index, registered)?;
-        Ok(this.connect_waiting(false)?)
+        this.connect_waiting(false)?;
+        this.set_torn(index, false);
+        Ok(())
     }
 
     /// Loads a domain with instances again in a fresh window. Its image stays.
@@ -232,6 +235,16 @@ impl Inner {
         self.domains.enumerate().any(|(i, d)| d.life != 0 && (d.origin == index || i == index))
     }
 
+    /// Begins or ends the time in which bindings may lead to the domain that this one replaced. The
+    /// gates do not enter a dead one.
+    fn set_torn(&mut self, index: DomainId, torn: bool) {
+        let domain = &mut self.domains[index];
+        domain.torn = torn;
+        let (dead, sp) = if torn { (Status::Dead, 0) } else { (Status::Ok, domain.initial_sp) };
+        // SAFETY: the state lives as long as the world, and no code of the domain runs.
+        unsafe { ((*domain.state).dead, (*domain.state).sp) = (dead, sp) };
+    }
+
     /// Replaces a domain that no call returns to by a loaded one.
     fn replace(&mut self, index: DomainId, loaded: Raised, spec: Arc<DomainSpec>) {
         let birth = self.supply.lives.new_birth();
@@ -240,8 +253,9 @@ impl Inner {
         // SAFETY: the state lives as long as the world, and nobody else uses it now.
         unsafe {
             let state = &mut *domain.state;
-            let (next, door, room) = (state.next, state.door, state.room);
-            *state = DomainState { next, door, room, ..loaded.state(index, state.generation + 1) };
+            // Sums of several lanes only grow.
+            let (next, door, room, account) = (state.next, state.door, state.room, state.account);
+            *state = DomainState { next, door, room, account, ..loaded.state(index, state.generation + 1) };
         }
         domain.mode = spec.mode;
         domain.observed = loaded.observed;
