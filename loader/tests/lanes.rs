@@ -377,7 +377,6 @@ fn what_lanes_cannot_have_is_refused() {
     refused(with(app()).host_fn("f", |_| Ok(0)), 2);
     refused(with(app()).permission(|_| true), 2);
     refused(with(app().spare_bindings(1)), 2);
-    refused(with(app().budget(sfi_loader::Budget::wall(Duration::from_secs(1)))), 2);
     refused(with(app().link_room(sfi_loader::LinkRoom::default())), 2);
     refused(with(app().mode(Mode::Match).threads_exposing(2)), 2);
     refused(with(app().threads(2)), 2);

@@ -7,8 +7,10 @@
 //! a host function gets no signal, because the function's end looks at the mark.
 
 use crate::fault::limits::TIME_SIGNAL;
+use crate::fault::purse::Purse;
 use crate::gate::records::{Context, DomainState, Status};
-use crate::gate::room::{self, Occupant, Room};
+use crate::gate::room::{self, Door, Occupant, Room};
+use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
@@ -23,6 +25,7 @@ const IDLE: Duration = Duration::from_secs(3600);
 pub(crate) struct Members {
     pub rooms: Box<[Room]>,
     pub occupants: Box<[Occupant]>,
+    pub purse: Purse,
 }
 
 /// All worlds with lanes.
@@ -44,6 +47,7 @@ pub(crate) fn found(domains: usize, lanes: usize) -> std::io::Result<Arc<Members
     let members = Arc::new(Members {
         rooms: (0..domains).map(|_| Room::new(lanes)).collect(),
         occupants: (0..lanes).map(|_| Occupant::default()).collect(),
+        purse: Purse::new(domains, lanes),
     });
     let mut all = all();
     if STARTED.get().is_none() {
@@ -65,6 +69,24 @@ pub(crate) unsafe fn end(domain: *const DomainState) {
         room.end();
         ALARM.fetch_add(1, Ordering::SeqCst);
         room::wake(&ALARM);
+    }
+}
+
+/// Says whether a lane may end a domain that it does not run, and goes into it for that. A world
+/// that is no lane always may. Returns the door to go out by, if the lane was outside.
+/// Async-signal-safe.
+///
+/// # Safety
+/// As for [`end`]; no code of the world is in the middle of changing its domains.
+pub(crate) unsafe fn reach(domain: *const DomainState) -> Option<Option<*const Door>> {
+    // SAFETY: see the function's contract. Door and room live as long as the world.
+    let (door, room) = unsafe { ((*domain).door.as_ref(), (*domain).room.as_ref()) };
+    if room.is_some_and(Room::is_ended) {
+        return None;
+    }
+    match door {
+        Some(door) if !door.is_inside() => door.go_in(1).then_some(Some(ptr::from_ref(door))),
+        _ => Some(None),
     }
 }
 

@@ -21,7 +21,9 @@
 //! watchdog compare two words.
 
 use crate::fault::clock::{moment, now, processor, rate};
+use crate::fault::lanes;
 use crate::fault::limits::{Budget, TIME_SIGNAL, nanos, reason};
+use crate::fault::purse::Spent;
 use crate::fault::watch;
 use crate::gate::fault::{RawFault, Trace};
 use crate::gate::records::{Account, Context, DomainState, Status, Waits};
@@ -38,10 +40,15 @@ pub(crate) fn open(account: &mut Account, budget: &Budget) {
     *account = Account { wall: nanos(budget.wall), cpu: nanos(budget.cpu), ..Account::default() };
 }
 
-/// Returns the time charged to an account: wall clock and processor time.
-pub(crate) fn used(account: &Account) -> (Duration, Duration) {
+/// Sets the budgets of an account, and keeps what was charged.
+pub(crate) fn bound(account: &mut Account, budget: &Budget) {
+    (account.wall, account.cpu) = (nanos(budget.wall), nanos(budget.cpu));
+}
+
+/// Returns the time that was charged: wall clock and processor time.
+pub(crate) fn used(spent: Spent) -> (Duration, Duration) {
     let time = |ticks: u64| Duration::from_nanos((ticks as f64 * rate()) as u64);
-    (time(account.ticks), time(account.ticks.saturating_sub(account.relief)))
+    (time(spent.ticks), time(spent.ran))
 }
 
 /// Begins a call of the host in a world where a budget counts processor time.
@@ -168,13 +175,13 @@ pub(crate) unsafe fn settle(context: *mut Context, current: *const DomainState) 
         }
         let (mut due, mut least) = (0, u64::MAX);
         for state in states().filter(|state| state.dead == Status::Ok) {
-            let account = state.account;
+            let (account, spent) = (state.account, watch.spent(state));
             let left = |budget: u64, ticks: u64| match budget {
                 0 => u64::MAX,
                 nanos => ((nanos as f64 / rate) as u64).saturating_sub(ticks),
             };
-            let cpu = left(account.cpu, account.ticks.saturating_sub(account.relief));
-            let wall = left(account.wall, account.ticks);
+            let cpu = left(account.cpu, spent.ran);
+            let wall = left(account.wall, spent.ticks);
             let why = match (cpu, wall) {
                 (0, _) => reason::DOMAIN_CPU,
                 (_, 0) => reason::DOMAIN_WALL,
@@ -184,16 +191,22 @@ pub(crate) unsafe fn settle(context: *mut Context, current: *const DomainState) 
                 }
             };
             if std::ptr::eq(&raw const *state, current) {
-                due = why;
-            } else {
-                // The domain waits or is idle. A call or a return to it finds it dead.
+                // A domain that just ended in another lane has one fault.
+                due = if lanes::is_over(current) { 0 } else { why };
+            } else if let Some(door) = lanes::reach(state) {
+                // The domain waits or is idle. A call or a return to it finds it dead. If its door
+                // is closed, those that may be inside end it.
                 state.fault = RawFault { signal: TIME_SIGNAL, code: why as i32, when: moment(), ..RawFault::default() };
                 state.trace = Trace::EMPTY;
                 state.dead = Status::Dead;
                 state.sp = 0;
+                lanes::end(state);
+                if let (Some(room), Some(door)) = (state.room.as_ref(), door) {
+                    room.go_out(&*door);
+                }
             }
         }
-        watch.nobody_before((*context).ticks.saturating_add(least));
+        watch.nobody_before(watch.ticks(context).saturating_add(least));
         due
     }
 }

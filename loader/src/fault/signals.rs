@@ -339,6 +339,9 @@ unsafe fn leave(context: &mut Context, machine: &mut ucontext_t) -> bool {
         lanes::mark(context);
         let over = lanes::is_over(context.current);
         if over {
+            if watch::of(context).is_some_and(watch::Watch::is_metered) {
+                meter::charge(context, context.current);
+            }
             give_up(context, machine, Status::Dead);
         }
         over

@@ -1,8 +1,11 @@
 //! The words that a world with limits or budgets and the watchdog share.
 
 use crate::fault::interrupted::Interruptions;
+use crate::fault::lanes::Members;
 use crate::fault::limits::{Limits, nanos, reason};
-use crate::gate::records::Context;
+use crate::fault::purse::Spent;
+use crate::gate::records::{Context, DomainState};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -30,6 +33,8 @@ pub(crate) struct Watch {
     pub(super) processor: bool,
     /// The smallest budget.
     pub(super) budget: Option<Duration>,
+    /// The lanes, if the world is one of several.
+    pub(super) members: Option<Arc<Members>>,
     /// While the charged ticks of all domains are below this, no domain is over a budget.
     pub(super) enough: AtomicU64,
     /// The context, which tells the domain that runs.
@@ -113,7 +118,39 @@ impl Watch {
     #[inline]
     pub(super) unsafe fn is_spent(&self, context: *const Context) -> bool {
         // SAFETY: see the function's contract.
-        self.metered && unsafe { (*context).ticks } >= self.enough.load(Ordering::Relaxed)
+        self.metered && unsafe { self.ticks(context) } >= self.enough.load(Ordering::Relaxed)
+    }
+
+    /// Returns the ticks that were charged to all domains, in all lanes.
+    ///
+    /// # Safety
+    /// As for [`Watch::is_spent`].
+    #[inline]
+    pub(super) unsafe fn ticks(&self, context: *const Context) -> u64 {
+        // SAFETY: see the function's contract. This lane is in a call.
+        unsafe {
+            match &self.members {
+                None => (*context).ticks,
+                Some(members) => members.purse.ticks(),
+            }
+        }
+    }
+
+    /// Returns the time of a domain in its present life.
+    ///
+    /// # Safety
+    /// As for [`Watch::is_spent`]; `state` is that of a domain of the world.
+    pub(super) unsafe fn spent(&self, state: &DomainState) -> Spent {
+        match &self.members {
+            None => Spent::of(&state.account),
+            // SAFETY: see the function's contract.
+            Some(members) => unsafe { members.purse.spent(state.index) },
+        }
+    }
+
+    /// Says whether a domain runs, and not a host function.
+    pub(crate) fn is_in_domain(&self) -> bool {
+        self.running.load(Ordering::Acquire) != 0 && !self.in_host.load(Ordering::Acquire)
     }
 
     /// Notes that no domain can be over a budget before all domains together were charged this many

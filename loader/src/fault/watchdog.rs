@@ -21,6 +21,7 @@
 //! the thread find out which ([`reason::SETTLE`]). That domain ends, and the others go on.
 
 use crate::fault::clock::{self, clock, now, rate, start};
+use crate::fault::lanes::Members;
 use crate::fault::limits::{Budget, Limits, TIME_SIGNAL, nanos, reason};
 use crate::fault::meter;
 use crate::fault::watch::Watch;
@@ -267,11 +268,15 @@ impl Observed {
         }
         // SAFETY: the world drops its watch before its records, and the watch is only read with the
         // registry locked. The gates write the words while this thread reads them. A wrong sum
-        // makes the other thread check in vain, or later.
-        let (ticks, since) = unsafe {
-            (ptr::read_volatile(&raw const (*context).ticks), ptr::read_volatile(&raw const (*context).since))
+        // makes the other thread check in vain, or later. Of several lanes this one is in a call.
+        let (ticks, running) = unsafe {
+            if let Some(members) = &self.watch.members {
+                (members.purse.ticks(), members.purse.running(now()))
+            } else {
+                let since = ptr::read_volatile(&raw const (*context).since);
+                (ptr::read_volatile(&raw const (*context).ticks), (now().wrapping_sub(since) as i64).max(0) as u64)
+            }
         };
-        let running = (now().wrapping_sub(since) as i64).max(0) as u64;
         ticks.saturating_add(running) >= self.watch.enough.load(Ordering::Relaxed)
     }
 
@@ -366,8 +371,15 @@ fn registry() -> MutexGuard<'static, Vec<Observed>> {
 }
 
 /// Makes the record of a world. `budget` is the smallest one.
-fn record(limits: Limits, budgets: &[Budget], budget: Option<Duration>, by_watchdog: bool) -> Arc<Watch> {
+fn record(
+    limits: Limits,
+    budgets: &[Budget],
+    budget: Option<Duration>,
+    by_watchdog: bool,
+    members: Option<Arc<Members>>,
+) -> Arc<Watch> {
     Arc::new(Watch {
+        members,
         limits,
         wall: AtomicU64::new(0),
         cpu: AtomicU64::new(0),
@@ -418,14 +430,15 @@ pub(crate) struct Watched(Arc<Watch>);
 
 impl Watched {
     /// Registers limits and the domains' budgets. Starts the watchdog if they are the first.
-    pub(crate) fn new(limits: Limits, budgets: &[Budget]) -> std::io::Result<Self> {
+    /// `members` are the lanes, if the world is one of several.
+    pub(crate) fn new(limits: Limits, budgets: &[Budget], members: Option<Arc<Members>>) -> std::io::Result<Self> {
         static STARTED: OnceLock<()> = OnceLock::new();
         let budget = budgets.iter().flat_map(|b| [b.wall, b.cpu]).flatten().min();
         if budget.is_some() {
             start()?;
         }
         clock::origin();
-        let watch = record(limits, budgets, budget, true);
+        let watch = record(limits, budgets, budget, true, members);
         watch.limit_calls();
         let mut all = registry();
         if STARTED.get().is_none() {
@@ -440,7 +453,7 @@ impl Watched {
 
     /// Makes a record without limits that the watchdog does not look at.
     pub(crate) fn alone() -> Self {
-        Self(record(Limits::NONE, &[], None, false))
+        Self(record(Limits::NONE, &[], None, false, None))
     }
 
     /// Says whether calls may have limits.
@@ -534,7 +547,7 @@ mod tests {
     #[test]
     fn callers_have_their_time_after_a_late_look() {
         let limit = Duration::from_millis(30);
-        let watch = record(Limits::wall(limit), &[], None, true);
+        let watch = record(Limits::wall(limit), &[], None, true, None);
         watch.limit_calls();
         let now = Instant::now();
         let mut entry = Observed { watch: watch.clone(), seen: 1, since: now, cpu_since: None, last: None, pace: None };

@@ -24,9 +24,9 @@ use std::time::{Duration, Instant};
 /// again, at its place, when the last one is out, if its specification allows that
 /// ([`crate::DomainSpec::restart`]) or the host asks for it ([`Lane::restart`]).
 ///
-/// Bindings change only when a domain is loaded again ([`Lanes::reload`]). Domains have no budgets
-/// of time and no instances, and pass no functions to each other. Their owners answer for the
-/// faults of all lanes.
+/// Bindings change only when a domain is loaded again ([`Lanes::reload`]). Domains have no
+/// instances, and pass no functions to each other. Their owners answer for the faults of all lanes,
+/// and budgets of time are used by all lanes together.
 ///
 /// ```no_run
 /// # use sfi_loader::{DomainSpec, LaneFn, World};

@@ -32,6 +32,7 @@ use crate::world::domain::{Domain, RegionPlace};
 use crate::world::error::BuildError;
 use crate::world::held::World;
 use crate::world::inner::{Gates, Inner, Supply, Time};
+use crate::world::lanes::Lane;
 use crate::world::links::open;
 use crate::world::lives::Lives;
 use crate::world::owner;
@@ -269,7 +270,7 @@ impl Builder {
                 any_x87: domains.iter().any(|d| d.usage.x87),
             },
             time: Time {
-                watched: watched(self.timed || domains.iter().any(threads), limits, &domains)?
+                watched: watched(self.timed || domains.iter().any(threads), limits, &domains, self.lane.as_ref())?
                     .or_else(|| self.interruptible.then(Watched::alone)),
                 clock: self.clock,
                 trimmed: DomainId::of(0),
@@ -325,6 +326,7 @@ impl World {
                 occupant,
             });
             watch.as_ref().inspect(|w| w.attach(context));
+            inner.lane.as_ref().inspect(|lane| lane.purse().attach(lane.number, context));
         }
         for index in inner.domains.ids() {
             inner.link(inner.domains[index].state);
@@ -341,10 +343,16 @@ fn new_id() -> u64 {
 }
 
 /// Makes a world's watch if the world has or may get limits or budgets.
-fn watched(timed: bool, limits: Limits, domains: &ById<DomainId, Domain>) -> Result<Option<Watched>, BuildError> {
+fn watched(
+    timed: bool,
+    limits: Limits,
+    domains: &ById<DomainId, Domain>,
+    lane: Option<&Lane>,
+) -> Result<Option<Watched>, BuildError> {
     let budgets: Vec<Budget> = domains.iter().map(|d| d.spec.budget).collect();
     let watch = timed || limits.is_set() || budgets.iter().any(Budget::is_set);
-    let watched = watch.then(|| Watched::new(limits, &budgets)).transpose();
+    let members = lane.map(|lane| Arc::clone(&lane.group.members));
+    let watched = watch.then(|| Watched::new(limits, &budgets, members)).transpose();
     watched.map_err(BuildError::Watchdog)
 }
 

@@ -116,7 +116,14 @@ impl Inner {
         // SAFETY: state and context live as long as the world, which is borrowed mutably. A domain
         // that runs keeps its budget in r14.
         unsafe {
-            meter::open(&mut (*domain.state).account, &domain.spec.budget);
+            let account = &mut (*domain.state).account;
+            match &self.lane {
+                None => meter::open(account, &domain.spec.budget),
+                Some(lane) => {
+                    meter::bound(account, &domain.spec.budget);
+                    lane.purse().forgive(index);
+                }
+            }
             ((*domain.state).instructions, (*domain.state).left) = (instructions, instructions);
             (*self.gates.control.context()).budgeted |= u32::from(instructions != 0);
         }

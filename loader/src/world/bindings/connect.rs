@@ -1,6 +1,7 @@
 //! Budgets, entry points and functions of domains, as a host asks for them while its world exists.
 
 use crate::fault::meter;
+use crate::fault::purse::Spent;
 use crate::spec::DomainSpec;
 use crate::world::calls::call::TypedFn;
 use crate::world::calls::host_call::HostCall;
@@ -48,9 +49,14 @@ impl World {
         let inner = self.record();
         let index = inner.find(domain)?;
         // SAFETY: the state lives as long as the world.
-        let account = unsafe { &(*inner.domains[index].state).account };
-        let (wall, cpu) = meter::used(account);
-        Ok(Used { wall, cpu, crossings: account.crossings })
+        let spent = unsafe {
+            match &inner.lane {
+                None => Spent::of(&(*inner.domains[index].state).account),
+                Some(lane) => lane.purse().spent(index),
+            }
+        };
+        let (wall, cpu) = meter::used(spent);
+        Ok(Used { wall, cpu, crossings: spent.crossings })
     }
 
     /// Returns the names of all entry points.

@@ -16,6 +16,7 @@ pub(crate) mod renew;
 pub(crate) mod take;
 
 use crate::fault::lanes::Members;
+use crate::fault::purse::Purse;
 use crate::gate::ids::{ById, DomainId, Id};
 use crate::gate::kept::KeptParts;
 use crate::gate::records::DomainState;
@@ -111,11 +112,18 @@ impl Lane {
     /// Notes where this lane's record of a domain is.
     pub(crate) fn join(&self, domain: DomainId, state: *mut DomainState) {
         self.home(domain).faults.record(self.number, state);
+        self.purse().record(self.number, domain, state);
+    }
+
+    /// Returns the time of the domains in all lanes.
+    pub(crate) fn purse(&self) -> &Purse {
+        &self.group.members.purse
     }
 
     /// Takes this lane's records out, before they are freed.
     pub(crate) fn part(&self) {
-        self.group.homes.iter().for_each(|home| home.faults.record(self.number, ptr::null_mut()));
+        self.group.homes.ids().for_each(|domain| self.join(domain, ptr::null_mut()));
+        self.purse().attach(self.number, ptr::null_mut());
     }
 
     /// Returns the number of a domain's restarts that calls asked for.

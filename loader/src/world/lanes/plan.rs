@@ -113,8 +113,8 @@ impl Builder {
         for domain in &self.domains {
             let refuse = |why: &str| Err(SpecError::Lanes { why: format!("domain `{}` {why}", domain.name) }.into());
             let links = domain.link_room.is_some() || !domain.libraries.is_empty();
-            if domain.budget.is_set() || domain.spare > 0 || links {
-                return refuse("may have no budget, no spare gateways and no room for libraries");
+            if domain.spare > 0 || links {
+                return refuse("may have no spare gateways and no room for libraries");
             }
             if domain.has_threads() && domain.mode == Mode::Match {
                 return refuse("in mode match has one E-stack");

@@ -90,6 +90,7 @@ impl Held<'_> {
         })?;
         lane.home(index).birth.fetch_add(1, Ordering::SeqCst);
         self.freshen(index);
+        self.refill(index);
         self.hand_out(index)?;
         // The doors of other lanes are closed until this is over.
         lane.room(index).begin();

@@ -222,6 +222,8 @@ impl Held<'_> {
                 Attempt::Inside => {
                     drop(waits);
                     self.freshen(domain);
+                    // Its budget counts for this lane from now on.
+                    self.time.watched.as_ref().inspect(|watched| watched.look_again());
                     return Ok(());
                 }
                 Attempt::Renew => {
