@@ -1,14 +1,13 @@
 //! Waiting threads of a domain: `futex`, and sleeps that signals interrupt.
 //!
 //! The word of a futex is compared with the queues locked, and a wake locks them too. So no wake is
-//! lost between the comparison and the wait.
+//! lost between the comparison and the wait. `tests/queues.rs` runs this file with other locks, in
+//! every order of some threads.
 
 use crate::errno::Errno;
+use crate::sync::{Arc, AtomicBool, Condvar, HostCall, Mutex, MutexGuard, Ordering, PoisonError, Stopper};
 use sfi_contract::layout::WINDOW_SIZE;
-use sfi_loader::{HostCall, Stopper};
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// The longest time between two looks whether the call or the domain is over.
@@ -254,6 +253,16 @@ impl Waits {
         {
             runner.stopper.interrupt();
         }
+    }
+
+    /// Sends a signal to the domain, by its number: to one thread that does not block it. Called
+    /// with the arbiter locked, and the next call's end knows of the signal.
+    pub(crate) fn send_to_any(&self, signal: u64) {
+        let bit = 1 << (signal - 1);
+        let mut inner = self.lock();
+        self.sent.store(true, Ordering::Release);
+        inner.common |= bit;
+        inner.offer(bit);
     }
 
     /// Notes that a thread can be interrupted. It blocks these signals.

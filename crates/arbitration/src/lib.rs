@@ -36,6 +36,7 @@ mod sockets;
 mod spawn;
 mod spending;
 mod start;
+mod sync;
 mod tenant;
 mod transfer;
 mod tree;

@@ -253,9 +253,13 @@ impl Signals {
 
     /// Returns the time that a call may wait before the timer interrupts it.
     pub(crate) fn until(&self) -> Duration {
-        let alarm = libc::SIGALRM as u64;
-        let silent = self.mask & bit(alarm) != 0 || self.actions[alarm as usize - 1].handler == libc::SIG_IGN as u64;
-        self.timer.filter(|_| !silent).map_or(Duration::MAX, |_| self.left())
+        let blocked = self.mask & bit(libc::SIGALRM as u64) != 0;
+        self.timer_end().filter(|_| !blocked).map_or(Duration::MAX, |_| self.left())
+    }
+
+    /// Returns the timer's next end, unless its signal is ignored.
+    pub(crate) fn timer_end(&self) -> Option<Instant> {
+        self.timer.filter(|_| self.actions[libc::SIGALRM as usize - 1].handler != libc::SIG_IGN as u64)
     }
 
     /// Returns `EINTR` for a call that waited until the timer ended, and other answers unchanged.

@@ -104,7 +104,7 @@ fn posix() {
 
 #[test]
 fn signals() {
-    Program::c("signals", &[]).compare(15);
+    Program::c("signals", &[]).compare(20);
 }
 
 /// Outcomes that the memory model forbids are counted. There are none.

@@ -5,6 +5,7 @@
 //! when the domain does. The first thread that ends the domain (by an exit, a fault, a signal) ends
 //! all others.
 
+mod alarm;
 mod death;
 mod kinds;
 mod roster;
@@ -17,6 +18,7 @@ use crate::futex::{Wait, Waits};
 use crate::process::{Exit, SELF};
 use crate::signals::{ThreadSignals, bit_of};
 use crate::{Arbiter, Calls, Request, encode};
+use alarm::Alarm;
 use roster::Roster;
 use sfi_contract::{names, requests};
 use sfi_loader::{HostCall, HostError, Thread, ThreadStart};
@@ -45,6 +47,7 @@ struct Shared {
     program: bool,
     waits: Waits,
     roster: Roster,
+    alarm: Alarm,
 }
 
 /// One thread, as its calls see it.
@@ -62,6 +65,17 @@ struct Member {
     robust: u64,
 }
 
+/// The outcome of a call.
+struct Served {
+    answer: Result<u64, Errno>,
+    /// The exit if the domain ends.
+    exit: Option<Exit>,
+    /// The signals that no thread has taken.
+    common: u64,
+    /// The end of the timer, if its signal is not ignored.
+    timer: Option<Instant>,
+}
+
 impl Crew {
     /// Makes the crew of a domain without further threads.
     pub fn new(mut arbiter: Arbiter) -> Self {
@@ -75,6 +89,7 @@ impl Crew {
             arbiter: Mutex::new(arbiter),
             waits: Waits::default(),
             roster: Roster::default(),
+            alarm: Alarm::default(),
         }))
     }
 
@@ -152,7 +167,7 @@ impl Shared {
     /// Serves a call, or the end of one whose answer is given. A signal that came meanwhile
     /// interrupts the thread as soon as the call returned.
     fn conclude(
-        &self,
+        self: &Arc<Self>,
         cx: &mut HostCall<'_>,
         me: &mut Member,
         request: &Request,
@@ -160,13 +175,24 @@ impl Shared {
     ) -> (Result<u64, Errno>, Option<Exit>) {
         let mut arbiter = self.arbiter();
         me.signals.add(self.waits.take(me.number));
-        let (answer, exit, common) = arbiter.serve(cx, &mut me.signals, request, given);
+        let Served { answer, exit, common, timer } = arbiter.serve(cx, &mut me.signals, request, given);
+        self.alarm.set(timer, || {
+            let shared = Arc::downgrade(self);
+            move || _ = shared.upgrade().inspect(|shared| shared.timer_ended())
+        });
         let blocked = me.signals.blocked();
         if me.told != blocked || common != 0 || self.waits.is_sent() || cx.is_interruption_wanted() {
             me.told = blocked;
             self.waits.settle(me.number, blocked, common, |wanted| cx.want_interruption(wanted));
         }
         (answer, exit)
+    }
+
+    /// Lets a thread know that the timer ended. With the arbiter locked, so that a call ends before
+    /// this, or sees that the time is over.
+    fn timer_ended(&self) {
+        let _arbiter = self.arbiter();
+        self.waits.send_to_any(libc::SIGALRM as u64);
     }
 
     /// Answers the calls that are about threads, and those that may wait, without the arbiter's
@@ -344,20 +370,20 @@ fn processors(cx: &mut HostCall<'_>, size: u64, out: u64) -> Result<u64, Errno> 
 }
 
 impl Arbiter {
-    /// Answers a call of a thread, or concludes one whose answer is given. Returns the exit if the
-    /// domain ends, and the signals that no thread has taken.
+    /// Answers a call of a thread, or concludes one whose answer is given.
     fn serve(
         &mut self,
         cx: &mut HostCall<'_>,
         signals: &mut ThreadSignals,
         request: &Request,
         given: Option<Result<u64, Errno>>,
-    ) -> (Result<u64, Errno>, Option<Exit>, u64) {
+    ) -> Served {
         self.with(cx, |arbiter, cx, state, heap| {
             state.signals.enter(signals);
             let answer = arbiter.respond(cx, state, heap, request, given);
             state.signals.leave(signals);
-            (answer, state.exit.take(), state.signals.common())
+            let (common, timer) = (state.signals.common(), state.signals.timer_end());
+            Served { answer, exit: state.exit.take(), common, timer }
         })
     }
 }

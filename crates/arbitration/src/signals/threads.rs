@@ -107,8 +107,11 @@ impl Signals {
         time
     }
 
-    /// Returns the pending signals of the domain that no thread has taken.
-    pub(crate) fn common(&self) -> u64 {
+    /// Returns the pending signals of the domain that no thread has taken, with the timer's.
+    pub(crate) fn common(&mut self) -> u64 {
+        if self.timer_end().is_some() {
+            self.tick();
+        }
         self.pending
     }
 }
