@@ -126,6 +126,30 @@ fn a_call_has_one_deadline_whatever_is_restarted() {
     assert!(world.domain("codec").unwrap().restarts() <= 2);
 }
 
+/// A call's time is over while its gate waits for the restart of the callee, which takes longer.
+/// The fault and its trace name the place in the caller. The limit counts processor time, so that
+/// it is over in the restart on a busy machine as well.
+#[test]
+fn the_time_is_over_in_a_restart() {
+    // Much text, which is verified at each restart.
+    let object = assemble(&(loops() + &function("die", "ud2") + &function("large", ".fill 8000000,1,0x90\nret")));
+    let calls = function("inner", "call die\nmov $7,%eax\nret") + &function("run", "call inner\nret");
+    let app = DomainSpec::new("app")
+        .object("app.o", assemble(&calls))
+        .import("die", Import::domain("codec", "die").signature("() -> int").on_fault(3));
+    let codec = DomainSpec::new("codec").object("codec.o", object).restart(Restart::Always);
+    let mut world = World::builder().domain(app).domain(codec).timed().build().unwrap();
+    let run = nullary(&world, "app", "run");
+    assert_eq!(run.call(&mut world, ()), Ok(7));
+    let ended = run.call_within(&mut world, Limits::cpu(Duration::from_millis(5)), ());
+    let Err(CallError::Fault(fault)) = ended else { panic!("not ended: {ended:?}") };
+    assert_eq!((fault.kind, fault.domain.as_str()), (FaultKind::CpuLimit, "app"), "{fault}");
+    assert_eq!(world.domain("codec").unwrap().restarts(), 1);
+    assert_eq!(fault.function.as_deref(), Some("inner"), "{fault}");
+    let text = fault.backtrace().to_string();
+    assert!(text.contains("inner") && text.contains("run"), "{text}");
+}
+
 /// Domains that wait when a call's time is over are ended with it, at any depth. No owner pays for
 /// that. The limit counts processor time, so that another process that takes the processor between
 /// two steps changes nothing: `c` runs when the time is over, and again when the time for the
