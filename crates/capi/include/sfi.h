@@ -321,9 +321,9 @@ SFI_API sfi_status sfi_lanes_open(const char *manifest, const sfi_config *config
 SFI_API sfi_status sfi_lanes_open_text(const char *text, const char *directory, const sfi_config *config, size_t count, sfi_lanes **opened, sfi_error **error);
 SFI_API sfi_status sfi_lanes_enter(const sfi_lanes *lanes, uint64_t wait_ns, sfi_world **world, sfi_error **error);
 /* Load a domain again for all lanes, from the manifest's files, which are read again, or from one
- * object. They wait until no thread has a lane, and get SFI_BIND after wait_ns (UINT64_MAX waits for
- * as long as it takes). So threads give their lanes back between calls, and the caller has none.
- * If the domain is not accepted the old one stays. */
+ * object. They wait until no thread has a lane, and get SFI_BIND after wait_ns (UINT64_MAX waits
+ * for as long as it takes). So threads give their lanes back between calls, and the caller has
+ * none. If the domain is not accepted the old one stays. */
 SFI_API sfi_status sfi_lanes_reload(const sfi_lanes *lanes, const char *domain, uint64_t wait_ns, sfi_error **error);
 SFI_API sfi_status sfi_lanes_reload_object(const sfi_lanes *lanes, const char *domain, const void *object, size_t size, uint64_t wait_ns, sfi_error **error);
 /* Count all lanes, and those that no thread has. */

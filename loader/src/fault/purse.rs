@@ -6,7 +6,6 @@
 //!
 //! Accounts only grow. A life begins, or a budget is given anew, by noting the sums.
 
-use crate::fault::watch::Watch;
 use crate::gate::ids::{DomainId, Id};
 use crate::gate::records::{Account, Context, DomainState};
 use std::ptr;
@@ -73,21 +72,6 @@ impl Purse {
         self.contexts().map(of).fold(0, u64::wrapping_add)
     }
 
-    /// Returns the ticks since the last charges of all lanes whose domains run.
-    ///
-    /// # Safety
-    /// As for [`Purse::ticks`].
-    pub(super) unsafe fn running(&self, now: u64) -> u64 {
-        let of = |context: *mut Context| {
-            // SAFETY: as in `ticks`; a watch lives as long as its context.
-            let (since, watch) =
-                unsafe { (ptr::read_volatile(&raw const (*context).since), (*context).watch.cast::<Watch>().as_ref()) };
-            let runs = watch.is_some_and(Watch::is_in_domain);
-            if runs { (now.wrapping_sub(since) as i64).max(0) as u64 } else { 0 }
-        };
-        self.contexts().map(of).fold(0, u64::saturating_add)
-    }
-
     /// Returns the time of a domain in all lanes. Async-signal-safe.
     ///
     /// # Safety
@@ -125,7 +109,8 @@ impl Purse {
         all
     }
 
-    fn contexts(&self) -> impl Iterator<Item = *mut Context> + '_ {
+    /// Returns the contexts of all lanes. Those that live are as in [`Purse::ticks`].
+    pub(super) fn contexts(&self) -> impl Iterator<Item = *mut Context> + '_ {
         self.contexts.iter().map(|context| context.load(Ordering::Acquire)).filter(|context| !context.is_null())
     }
 }

@@ -24,6 +24,7 @@ use crate::fault::clock::{self, clock, now, rate, start};
 use crate::fault::lanes::Members;
 use crate::fault::limits::{Budget, Limits, TIME_SIGNAL, nanos, reason};
 use crate::fault::meter;
+use crate::fault::purse::Purse;
 use crate::fault::watch::Watch;
 use crate::gate::records::{Context, DomainState, ThreadState};
 use std::ptr;
@@ -271,7 +272,7 @@ impl Observed {
         // makes the other thread check in vain, or later. Of several lanes this one is in a call.
         let (ticks, running) = unsafe {
             if let Some(members) = &self.watch.members {
-                (members.purse.ticks(), members.purse.running(now()))
+                (members.purse.ticks(), running(&members.purse, now()))
             } else {
                 let since = ptr::read_volatile(&raw const (*context).since);
                 (ptr::read_volatile(&raw const (*context).ticks), (now().wrapping_sub(since) as i64).max(0) as u64)
@@ -361,6 +362,21 @@ impl Observed {
         }
         wait
     }
+}
+
+/// Returns the ticks since the last charges of all lanes whose domains run.
+///
+/// # Safety
+/// As for [`Purse::ticks`].
+unsafe fn running(purse: &Purse, now: u64) -> u64 {
+    let of = |context: *mut Context| {
+        // SAFETY: see the function's contract; a watch lives as long as its context.
+        let (since, watch) =
+            unsafe { (ptr::read_volatile(&raw const (*context).since), (*context).watch.cast::<Watch>().as_ref()) };
+        let runs = watch.is_some_and(Watch::is_in_domain);
+        if runs { (now.wrapping_sub(since) as i64).max(0) as u64 } else { 0 }
+    };
+    purse.contexts().map(of).fold(0, u64::saturating_add)
 }
 
 static REGISTRY: Mutex<Vec<Observed>> = Mutex::new(Vec::new());

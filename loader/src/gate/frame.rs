@@ -11,8 +11,8 @@
 //! - for each call of a host function a [`Frame`], and directly below it the [`HostEntry`] of the
 //!   call that the host function makes.
 
-use crate::gate;
 use crate::gate::control_stack::ControlStack;
+use crate::gate::extent;
 use crate::gate::records::{Binding, Context, DomainState, flag};
 
 /// The start of every frame.
@@ -118,7 +118,7 @@ impl Active {
             let (left_by, mut at) = ((*frame).start.binding, &raw const (*frame).return_address as u64);
             // A gate called the host to restart the callee or to take an E-stack. The domain's own
             // return address lies above the arguments, which the gate keeps meanwhile.
-            if gate::text().contains(&(*frame).return_address) {
+            if extent::text().contains(&(*frame).return_address) {
                 at += (size_of::<u64>() + size_of::<Kept>()) as u64;
             }
             Self { domain: (*frame).caller, at, left_by, entered: (*frame).outer }

@@ -1,5 +1,5 @@
-//! The timer of a domain with threads (`alarm`, `setitimer`). A thread of the host waits for its end
-//! and lets a thread of the domain know, which waits or computes.
+//! The timer of a domain with threads (`alarm`, `setitimer`). A thread of the host waits for its
+//! end and lets a thread of the domain know, which waits or computes.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
