@@ -3,25 +3,39 @@
 //! `cargo build --release -p sfi-capi`.
 
 use anyhow::{Context, bail};
-use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
+
+/// The ways of the host in C, in its order.
+const WAYS: [&str; 5] = ["native by pointer", "prepared", "prepared, one thread", "prepared, with room", "found"];
 
 fn main() -> anyhow::Result<()> {
-    let rounds: u32 = std::env::args().nth(1).map_or(Ok(5), |n| n.parse())?;
+    let rounds: u32 = std::env::args().nth(1).map_or(Ok(201), |n| n.parse())?;
     let directory = tempfile::tempdir()?;
-    let host = build(directory.path())?;
-    let mut samples: BTreeMap<String, Vec<f64>> = BTreeMap::new();
-    let mut add = |name: &str, nanoseconds| samples.entry(name.to_owned()).or_default().push(nanoseconds);
-    for _ in 0..rounds {
-        for line in printed(Command::new(&host).current_dir(directory.path()))?.lines() {
-            let (name, nanoseconds) = line.split_once(' ').context("a line without a number")?;
-            add(name, nanoseconds.parse()?);
+    let mut command = Command::new(build(directory.path())?);
+    let mut host = command.current_dir(directory.path()).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+    let (mut ask, answers) = (host.stdin.take().context("no pipe")?, host.stdout.take().context("no pipe")?);
+    let mut answers = BufReader::new(answers);
+    let mut samples = vec![Vec::new(); WAYS.len() + 1];
+    // The first round warms up and does not count.
+    for round in 0..=rounds {
+        let mut line = String::new();
+        ask.write_all(b"\n")?;
+        answers.read_line(&mut line)?;
+        let mut times = line.split_whitespace().map(str::parse).collect::<Result<Vec<f64>, _>>()?;
+        times.push(sfi_benches::crossing::host_to_domain(1)?);
+        if times.len() != samples.len() {
+            bail!("the host printed `{line}`");
         }
-        add("rust_typed", sfi_benches::crossing::host_to_domain(101)?);
+        if round > 0 {
+            samples.iter_mut().zip(times).for_each(|(samples, time)| samples.push(time));
+        }
     }
-    for (name, mut samples) in samples {
-        println!("{name:<24} {:>8.2} ns", sfi_benches::median(&mut samples));
+    drop(ask);
+    host.wait()?;
+    for (way, samples) in WAYS.into_iter().chain(["typed, in Rust"]).zip(&mut samples) {
+        println!("{way:<24} {:>8.2} ns", sfi_benches::median(samples));
     }
     Ok(())
 }
