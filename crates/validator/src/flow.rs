@@ -422,10 +422,14 @@ impl Function<'_, '_, '_> {
                 // The callee may take values that the function's own caller left. That caller
                 // answers for them.
                 summary.taken |= of.taken & !own;
-                after = state.behind(of.end, of.writes);
+                // A definition that the linker takes in its place may write more, so nobody passes
+                // anything on purpose in what this one leaves alone.
+                let more = if self.graph.replaced[entry] { ALL & !wholes(&PRESERVED) } else { 0 };
+                let writes = of.writes | more;
+                after = state.behind(of.end, writes);
                 after.meant |= wholes(&RESULTS);
-                summary.writes |= of.writes;
-                self.thrown = state.behind(of.far, of.writes);
+                summary.writes |= writes;
+                self.thrown = state.behind(of.far, writes);
             }
         }
         summary.far = summary.far.meet(self.thrown);

@@ -6,7 +6,7 @@ use crate::facts::{Fact, Facts, named_place};
 use crate::jump_tables::{self, JumpTables};
 use crate::landings::{Landing, Unwinding};
 use crate::leaves::Leaves;
-use crate::object::{is_function, is_open, kind};
+use crate::object::{is_function, is_open, is_weak, kind};
 use crate::sets::{Effects, RBP, RSP, effects};
 use iced_x86::{Code as Opcode, InstructionInfoFactory, Mnemonic, OpKind, Register};
 use sfi_elf::Place;
@@ -47,6 +47,8 @@ pub(crate) struct Graph {
     pointed: Vec<bool>,
     /// Entries that code of other objects may reach.
     pub open: Vec<bool>,
+    /// Entries for which the linker may take another definition, which may write other registers.
+    pub replaced: Vec<bool>,
     /// Facts at each label that control may reach.
     pub facts: HashMap<Index, Facts>,
     /// Targets of the indirect jumps that control may reach.
@@ -101,6 +103,7 @@ impl Graph {
             taken: vec![false; count],
             pointed: vec![false; count],
             open: vec![false; count],
+            replaced: vec![false; count],
             facts: HashMap::new(),
             jumps: HashMap::new(),
             interior: HashMap::new(),
@@ -230,6 +233,7 @@ impl Graph {
             }
         }
         self.pointed.iter_mut().zip(&pointed).for_each(|(mine, pointed)| *mine |= pointed);
+        let mut named: HashMap<Index, bool> = HashMap::new();
         for symbol in &pair.old.symbols {
             let Place::Section(section) = symbol.place else { continue };
             let Some(to) = old.text.at(section, symbol.value) else { continue };
@@ -237,7 +241,11 @@ impl Graph {
             if is_open(symbol) || (is_function(symbol) && (pointed[to] || !inner)) {
                 self.entry[to] = true;
                 self.open[to] |= is_open(symbol) || pointed[to];
+                named.entry(to).and_modify(|weak| *weak &= is_weak(symbol)).or_insert_with(|| is_weak(symbol));
             }
+        }
+        for (to, weak) in named {
+            self.replaced[to] |= weak;
         }
         for at in 0..self.label.len() {
             self.label[at] |= self.entry[at] || self.taken[at];

@@ -3,7 +3,7 @@
 use sfi_contract::{Anchor, Anchored};
 use sfi_elf::number::{
     SHF_TLS, SHT_GROUP, SHT_NULL, SHT_PROGBITS, SHT_RELA, SHT_STRTAB, SHT_SYMTAB, SHT_SYMTAB_SHNDX, STB_LOCAL,
-    STT_FUNC, STT_GNU_IFUNC, STT_TLS,
+    STB_WEAK, STT_FUNC, STT_GNU_IFUNC, STT_TLS,
 };
 use sfi_elf::{Object, Place, Relocation, Section, Symbol};
 
@@ -66,6 +66,11 @@ pub(crate) fn is_local(object: &Object<'_>, symbol: usize) -> bool {
 /// Says whether the linker decides the meaning of a symbol.
 pub(crate) fn is_open(symbol: &Symbol<'_>) -> bool {
     symbol.binding != STB_LOCAL || symbol.kind == STT_GNU_IFUNC
+}
+
+/// Says whether the linker may take another definition of the symbol.
+pub(crate) fn is_weak(symbol: &Symbol<'_>) -> bool {
+    symbol.binding == STB_WEAK
 }
 
 /// Says whether a function begins at the symbol's place.

@@ -258,6 +258,51 @@ fn an_overwritten_result_that_is_passed_on_is_noticed() {
     }
 }
 
+/// A callee of the object that leaves rdi alone. The rewritten one has MORE in place of the
+/// original's `mov $7,%r11d`.
+const LEFT_ALONE: &str = "
+    .globl f
+    .type f,@function
+f:  sub $8,%rsp
+    call g
+    call behind@PLT
+    add $8,%rsp
+    ret
+    BIND g
+    .type g,@function
+g:  MORE
+    ret
+    .section .note.GNU-stack,\"\",@progbits
+";
+
+/// A caller may keep an argument in what a function leaves alone, unless the linker may take
+/// another function.
+#[test]
+fn an_overwritten_argument_is_noticed_unless_another_callee_may_be_linked() {
+    let directory = tempfile::tempdir().expect("temporary directory");
+    let source = directory.path().join("alone.s");
+    let object = |more: &str, bind: &str| {
+        std::fs::write(&source, LEFT_ALONE.replace("MORE", more).replace("BIND", bind)).expect("source");
+        object(&source, &[]).expect("assembles")
+    };
+    const NOTHING: &str = "mov $7,%r11d";
+    for (more, bind, holds) in [
+        (NOTHING, ".globl", true),
+        (".byte 0x40; mov $7,%edi", ".globl", false),
+        (".byte 0x40; mov $7,%edi", ".local", false),
+        (".byte 0x40; mov $7,%edi", ".weak", true),
+        (".byte 0x40; mov $7,%edi", ".globl same; .set same, g; .weak", false),
+        (".byte 0x40; mov $7,%ebx", ".weak", false),
+    ] {
+        let original = object(NOTHING, bind);
+        let output = rewrite(&object(more, bind), &Options::default()).expect("rewritten");
+        let proof = validate(&original, &output.bytes, &output.traces);
+        let words = words(&proof);
+        assert_eq!(proof.holds(), holds, "{more}, {bind}:\n{words}");
+        assert!(holds || words.contains("edi") || words.contains("rdi") || words.contains("rbx"), "{words}");
+    }
+}
+
 /// Reads of a function's bytes. The rewriter does not follow addresses through the frame.
 const READS_TEXT: &str = "
     .globl f
