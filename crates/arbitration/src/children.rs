@@ -45,8 +45,10 @@ impl Drop for Children {
             let Some(group) = running.group() else { continue };
             // The group may be gone, and the child itself may have left it.
             let _ = kill_process_group(group, Signal::KILL);
-            let _ = pidfd_send_signal(&running.end, Signal::KILL);
-            let _ = running.child.wait();
+            // A program that has other rights (setuid) takes no signal, and ends when it likes.
+            if pidfd_send_signal(&running.end, Signal::KILL) != Err(rustix::io::Errno::PERM) {
+                let _ = running.child.wait();
+            }
         }
     }
 }
@@ -192,6 +194,27 @@ mod tests {
         rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::empty()).expect("the host waits");
         assert_eq!(children.wait(child, LONG), Err(Errno(libc::ECHILD)));
         assert!(children.start(&mut shell("exit 0"), 1).is_ok(), "the child still counts");
+    }
+
+    #[test]
+    fn nobody_waits_for_a_child_that_takes_no_signal() {
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("not tested without the rights of root");
+            return;
+        }
+        let mut children = Children::default();
+        let child = children.start(&mut shell("exec sleep 60"), 1).expect("started") as i32;
+        let start = Instant::now();
+        let dropped = std::thread::spawn(move || {
+            let nobody = rustix::process::Uid::from_raw(65534);
+            rustix::thread::set_thread_res_uid(nobody, nobody, nobody).expect("only this thread changes");
+            drop(children);
+        });
+        dropped.join().expect("dropped");
+        assert!(start.elapsed() < LONG / 2);
+        let pid = Pid::from_raw(child).expect("a number");
+        rustix::process::kill_process(pid, Signal::KILL).expect("it still runs");
+        rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::empty()).expect("the host waits");
     }
 
     #[test]
