@@ -27,7 +27,8 @@ fn a_host_in_cpp() {
         command.arg(root("crates/capi/include")).arg(root("fixtures/cpp-host/host.cc")).args(["-o", "host"]);
         command.args([format!("-L{libraries}"), format!("-Wl,-rpath,{libraries}"), "-lsfi".into()]);
         succeed(command.current_dir(directory.path()));
-        let said = printed(Command::new("./host").current_dir(directory.path()));
+        // Cargo's path for libraries may lead to a library of an older build.
+        let said = printed(Command::new("./host").env("LD_LIBRARY_PATH", &libraries).current_dir(directory.path()));
         assert_eq!(said, "73 checks hold\n", "{compiler} {flags:?}");
     }
 }
