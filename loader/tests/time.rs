@@ -3,7 +3,7 @@
 
 mod common;
 use common::{assemble, function};
-use sfi_loader::{CallError, DomainSpec, FaultKind, Import, Limits, Owner, Restart, Status, TypedFn, World};
+use sfi_loader::{CallError, DomainSpec, FaultKind, HostError, Import, Limits, Owner, Restart, Status, TypedFn, World};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -148,6 +148,22 @@ fn the_time_is_over_in_a_restart() {
     assert_eq!(fault.function.as_deref(), Some("inner"), "{fault}");
     let text = fault.backtrace().to_string();
     assert!(text.contains("inner") && text.contains("run"), "{text}");
+}
+
+/// A function that the host entered may go on to a host function by a jump. The call's return
+/// address is then the gate's, as if a gate had called the host itself.
+#[test]
+fn a_jump_leads_to_a_host_function_that_ends_the_domain() {
+    let app = DomainSpec::new("app")
+        .object("app.o", assemble(&function("run", "jmp end")))
+        .import("end", Import::host("end").signature("() -> int"));
+    let builder = World::builder().domain(app).host_fn("end", |_| Err(HostError::end_caller(6)));
+    let mut world = builder.build().unwrap();
+    let run = nullary(&world, "app", "run");
+    let ended = run.call(&mut world, ());
+    let Err(CallError::Fault(fault)) = ended else { panic!("not ended: {ended:?}") };
+    assert_eq!((fault.kind, fault.domain.as_str()), (FaultKind::Exit(6), "app"), "{fault}");
+    let _ = fault.backtrace().to_string();
 }
 
 /// Domains that wait when a call's time is over are ended with it, at any depth. No owner pays for

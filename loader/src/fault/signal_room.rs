@@ -19,8 +19,8 @@
 //! begin only if a frame fits.
 
 use crate::fault::limits::TIME_SIGNAL;
+use crate::gate;
 use crate::gate::control_stack::ControlStack;
-use crate::gate::extent;
 use crate::gate::records::{CONTROL_ROOM, Context, GATE_FRAMES};
 use libc::{c_int, c_void, siginfo_t, ucontext_t};
 use sfi_contract::layout::PAGE_SIZE;
@@ -98,7 +98,7 @@ pub(crate) unsafe fn close(context: &mut Context, machine: &mut ucontext_t) -> b
     let (rip, rsp) = (register(machine, libc::REG_RIP), register(machine, libc::REG_RSP));
     // SAFETY: domains live as long as their world.
     let domain = unsafe { context.current.as_ref() };
-    let back = extent::text().contains(&rip) || domain.is_some_and(|d| d.runs_at(rip));
+    let back = gate::text().contains(&rip) || domain.is_some_and(|d| d.runs_at(rip));
     let room = ControlStack::room(context);
     if back && rsp >= room.end {
         // The contents of the room were the host's. A room that cannot be closed stays open.

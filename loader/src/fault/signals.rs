@@ -14,7 +14,6 @@ use crate::fault::watch;
 use crate::fault::watchdog;
 use crate::gate;
 use crate::gate::control_stack::ControlStack;
-use crate::gate::extent;
 use crate::gate::fault::{RawFault, Trace};
 use crate::gate::frame::{Active, FrameStart};
 use crate::gate::records::{Context, Status};
@@ -227,7 +226,7 @@ unsafe fn unwind(context: &mut Context, signal: c_int, info: &siginfo_t, machine
         let Some(domain) = context.current.as_ref() else { return false };
         // A gate stopped, or was about to check whether it must.
         let in_gate = rip == gate::control_trap()
-            || (extent::text().contains(&rip) && signal_room::cramped(context, info, machine));
+            || (gate::text().contains(&rip) && signal_room::cramped(context, info, machine));
         if context.top == 0 || info.si_code <= 0 || !(in_gate || domain.runs_at(rip)) {
             return false;
         }

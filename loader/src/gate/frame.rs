@@ -12,7 +12,6 @@
 //!   call that the host function makes.
 
 use crate::gate::control_stack::ControlStack;
-use crate::gate::extent;
 use crate::gate::records::{Binding, Context, DomainState, flag};
 
 /// The start of every frame.
@@ -105,20 +104,21 @@ impl Active {
     /// `context` is that of a world whose host function runs.
     pub(crate) unsafe fn calling_host(context: &Context) -> Self {
         // SAFETY: see the function's contract.
-        unsafe { Self::waiting(context.control_sp as *const Frame) }
+        unsafe { Self::waiting(context, context.control_sp as *const Frame) }
     }
 
     /// Returns the domain that waits for a frame's callee.
     ///
     /// # Safety
-    /// `frame` is a frame of a call in progress.
-    unsafe fn waiting(frame: *const Frame) -> Self {
+    /// `frame` is a frame of a call in progress of the world with this context.
+    unsafe fn waiting(context: &Context, frame: *const Frame) -> Self {
         // SAFETY: see the function's contract.
         unsafe {
             let (left_by, mut at) = ((*frame).start.binding, &raw const (*frame).return_address as u64);
-            // A gate called the host to restart the callee or to take an E-stack. The domain's own
-            // return address lies above the arguments, which the gate keeps meanwhile.
-            if extent::text().contains(&(*frame).return_address) {
+            // A gate called the host to restart the callee or to take an E-stack. No domain has these
+            // bindings. The domain's own return address lies above the arguments, which the gate
+            // keeps meanwhile.
+            if left_by == context.revive || left_by == context.take {
                 at += (size_of::<u64>() + size_of::<Kept>()) as u64;
             }
             Self { domain: (*frame).caller, at, left_by, entered: (*frame).outer }
@@ -148,7 +148,7 @@ impl Active {
                 true => self.entered.cast::<HostEntry>().add(1).cast(),
                 false => self.entered.cast::<Frame>(),
             };
-            (above as u64 != ControlStack::top_of(context)).then(|| Self::waiting(above))
+            (above as u64 != ControlStack::top_of(context)).then(|| Self::waiting(context, above))
         }
     }
 }

@@ -1,7 +1,6 @@
 //! The gates' assembly (`gate/*.s`) and the table of its addresses.
 
 pub(crate) mod control_stack;
-pub(crate) mod extent;
 pub(crate) mod fault;
 pub(crate) mod frame;
 pub(crate) mod ids;
@@ -294,6 +293,8 @@ unsafe extern "C" {
     static sfi_meter_results: u8;
     static sfi_lane_gate: u8;
     static sfi_lane_results: u8;
+    static sfi_gates_begin: u8;
+    static sfi_gates_end: u8;
 }
 
 /// Makes crossings by a binding between domains charge the domains' accounts.
@@ -308,6 +309,11 @@ pub(crate) fn lane(binding: &mut Binding, door: &Door) {
     binding.lane = [binding.gate, binding.results, core::ptr::from_ref(door) as usize];
     binding.gate = (&raw const sfi_lane_gate) as usize;
     binding.results = (&raw const sfi_lane_results) as usize;
+}
+
+/// Returns the addresses of the gates' code.
+pub(crate) fn text() -> Range<u64> {
+    (&raw const sfi_gates_begin) as u64..(&raw const sfi_gates_end) as u64
 }
 
 /// A stretch of the gates' code, and the way from a place in it to the caller.
