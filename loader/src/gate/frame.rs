@@ -115,9 +115,9 @@ impl Active {
         // SAFETY: see the function's contract.
         unsafe {
             let (left_by, mut at) = ((*frame).start.binding, &raw const (*frame).return_address as u64);
-            // A gate called the host to restart the callee or to take an E-stack. No domain has these
-            // bindings. The domain's own return address lies above the arguments, which the gate
-            // keeps meanwhile.
+            // A gate called the host to restart the callee or to take an E-stack. No domain has
+            // these bindings. The domain's own return address lies above the arguments, which the
+            // gate keeps meanwhile.
             if left_by == context.revive || left_by == context.take {
                 at += (size_of::<u64>() + size_of::<Kept>()) as u64;
             }

@@ -69,8 +69,8 @@ pub struct Args {
 const PATIENCE: f64 = 3.0;
 /// The least number of searches whose mean says anything.
 const FEW: u64 = 8;
-/// Number of standard errors that one run of two searches in thirty thousand exceeds. Guesses have a
-/// long tail, so the mean of few searches is far from normal.
+/// Number of standard errors that one run of two searches in thirty thousand exceeds. Guesses have
+/// a long tail, so the mean of few searches is far from normal.
 const FAR: f64 = 6.0;
 /// Sizes of memory in the table: one domain each, with a heap of this size.
 const TABLE: [u64; 5] = [1 << 20, 16 << 20, 128 << 20, 256 << 20, 1 << 30];
