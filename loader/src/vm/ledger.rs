@@ -90,12 +90,7 @@ pub(crate) fn release(window: u64, mappings: u64) {
         // One mapping holds this reservation and the neighbours', and the kernel's limit leaves no
         // room to cut it. The window's contents go, and the reservation waits for its next use.
         // SAFETY: as above.
-        let emptied = unsafe {
-            let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED;
-            mmap_anonymous(start as *mut c_void, (end - start) as usize, ProtFlags::empty(), flags)
-        };
-        if emptied.is_ok() {
-            leave_out_of_dumps(start, end - start);
+        if unsafe { empty(start, end - start) }.is_ok() {
             registry.spare.insert(window);
         } else {
             // The window can neither be unmapped nor emptied. It stays as it is and is never used
@@ -121,6 +116,18 @@ pub(crate) fn reserve_at(start: u64, length: u64) -> Result<bool, Errno> {
         Err(Errno::EXIST) => Ok(false),
         Err(error) => Err(error),
     }
+}
+
+/// Takes the contents of a part of a reservation. Its place stays reserved.
+///
+/// # Safety
+/// The range belongs to the caller alone, who no longer uses what is there.
+pub(crate) unsafe fn empty(start: u64, length: u64) -> Result<(), Errno> {
+    let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED;
+    // SAFETY: see the function's contract.
+    unsafe { mmap_anonymous(start as *mut c_void, length as usize, ProtFlags::empty(), flags)? };
+    leave_out_of_dumps(start, length);
+    Ok(())
 }
 
 /// Keeps a range without access out of core dumps. gdb would write 4 GiB of zeroes for each window.

@@ -14,7 +14,7 @@ use crate::vm::window::DRAWS;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::io::Errno;
-use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use sfi_contract::layout::{GUARD_SIZE, REGION_SLOTS, WINDOW_SIZE, region_slot};
 use std::ffi::c_void;
 
@@ -171,16 +171,14 @@ impl Common {
         if shown == self.shown || !self.owned {
             return Ok(());
         }
-        let (at, length) = (self.start.pointer(), self.length as usize);
         // SAFETY: the range lies inside this reservation, which nobody else uses. No reference
         // points to it.
         unsafe {
             if shown {
+                let (at, length) = (self.start.pointer(), self.length as usize);
                 mmap(at, length, ProtFlags::READ, MapFlags::SHARED | MapFlags::FIXED, file.as_fd(), 0)?;
             } else {
-                let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED;
-                mmap_anonymous(at, length, ProtFlags::empty(), flags)?;
-                ledger::leave_out_of_dumps(self.start.number(), self.length);
+                ledger::empty(self.start.number(), self.length)?;
             }
         }
         self.shown = shown;

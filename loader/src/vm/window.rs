@@ -227,16 +227,7 @@ impl Window {
     pub(crate) fn unmap(&self, offset: WindowOffset, length: u64) -> Result<(), Errno> {
         self.check(offset, length);
         // SAFETY: as in `map`.
-        unsafe {
-            mmap_anonymous(
-                self.at(offset).pointer(),
-                length as usize,
-                ProtFlags::empty(),
-                MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE,
-            )?;
-        }
-        ledger::leave_out_of_dumps(self.at(offset).number(), length);
-        Ok(())
+        unsafe { ledger::empty(self.at(offset).number(), length) }
     }
 
     /// Gives pages back to the kernel: the next access finds zeroes, or the file's bytes.
