@@ -274,8 +274,7 @@ impl Observed {
             if let Some(members) = &self.watch.members {
                 (members.purse.ticks(), running(&members.purse, now()))
             } else {
-                let since = ptr::read_volatile(&raw const (*context).since);
-                (ptr::read_volatile(&raw const (*context).ticks), (now().wrapping_sub(since) as i64).max(0) as u64)
+                (ptr::read_volatile(&raw const (*context).ticks), uncharged(context, now()))
             }
         };
         ticks.saturating_add(running) >= self.watch.enough.load(Ordering::Relaxed)
@@ -364,17 +363,25 @@ impl Observed {
     }
 }
 
+/// Returns the ticks since the last charge.
+///
+/// # Safety
+/// The context lives.
+unsafe fn uncharged(context: *const Context, now: u64) -> u64 {
+    // SAFETY: see the function's contract.
+    let since = unsafe { ptr::read_volatile(&raw const (*context).since) };
+    (now.wrapping_sub(since) as i64).max(0) as u64
+}
+
 /// Returns the ticks since the last charges of all lanes whose domains run.
 ///
 /// # Safety
 /// As for [`Purse::ticks`].
 unsafe fn running(purse: &Purse, now: u64) -> u64 {
-    let of = |context: *mut Context| {
-        // SAFETY: see the function's contract; a watch lives as long as its context.
-        let (since, watch) =
-            unsafe { (ptr::read_volatile(&raw const (*context).since), (*context).watch.cast::<Watch>().as_ref()) };
-        let runs = watch.is_some_and(Watch::is_in_domain);
-        if runs { (now.wrapping_sub(since) as i64).max(0) as u64 } else { 0 }
+    // SAFETY: see the function's contract; a watch lives as long as its context.
+    let of = |context: *mut Context| unsafe {
+        let watch = (*context).watch.cast::<Watch>().as_ref();
+        if watch.is_some_and(Watch::is_in_domain) { uncharged(context, now) } else { 0 }
     };
     purse.contexts().map(of).fold(0, u64::saturating_add)
 }
