@@ -2,7 +2,10 @@
 //! host in C, beside that of a typed call of a host in Rust. Needs gcc, and the library:
 //! `cargo build --release -p sfi-capi`.
 
-use anyhow::{Context, bail};
+use anyhow::{Context, ensure};
+use sfi_benches::compile::rewritten;
+use sfi_benches::crossing::ToDomain;
+use sfi_rewriter::Mode;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -17,6 +20,7 @@ fn main() -> anyhow::Result<()> {
     let mut host = command.current_dir(directory.path()).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
     let (mut ask, answers) = (host.stdin.take().context("no pipe")?, host.stdout.take().context("no pipe")?);
     let mut answers = BufReader::new(answers);
+    let mut to_domain = ToDomain::new()?;
     let mut samples = vec![Vec::new(); WAYS.len() + 1];
     // The first round warms up and does not count.
     for round in 0..=rounds {
@@ -24,10 +28,8 @@ fn main() -> anyhow::Result<()> {
         ask.write_all(b"\n")?;
         answers.read_line(&mut line)?;
         let mut times = line.split_whitespace().map(str::parse).collect::<Result<Vec<f64>, _>>()?;
-        times.push(sfi_benches::crossing::host_to_domain(1)?);
-        if times.len() != samples.len() {
-            bail!("the host printed `{line}`");
-        }
+        times.push(to_domain.time()?);
+        ensure!(times.len() == samples.len(), "the host printed `{line}`");
         if round > 0 {
             samples.iter_mut().zip(times).for_each(|(samples, time)| samples.push(time));
         }
@@ -43,36 +45,23 @@ fn main() -> anyhow::Result<()> {
 /// Builds the host and its plugin in a folder. Returns the host.
 fn build(directory: &Path) -> anyhow::Result<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let sources = root.join("benches/host");
-    let (object, host) = (directory.join("plugin.o"), directory.join("host"));
+    let host = directory.join("host");
     let examples = std::env::current_exe()?;
     let library = examples.parent().and_then(Path::parent).context("no folder")?.join("libsfi.a");
-    if !library.exists() {
-        bail!("{} is missing: run `cargo build --release -p sfi-capi`", library.display());
-    }
-    printed(Command::new("gcc").args(["-O2", "-fPIE", "-c", "-o"]).arg(&object).arg(sources.join("plugin.c")))?;
-    let rewritten = sfi_rewriter::rewrite(&std::fs::read(&object)?, &sfi_rewriter::Options::default());
-    let rewritten = rewritten.map_err(|reasons| anyhow::anyhow!("{}", reasons[0]))?;
-    std::fs::write(directory.join("plugin.sfi.o"), rewritten.bytes)?;
+    ensure!(library.exists(), "{} is missing: run `cargo build --release -p sfi-capi`", library.display());
+    let plugin = rewritten("plugin.c", include_str!("../host/plugin.c"), Mode::Write, false)?;
+    std::fs::write(directory.join("plugin.sfi.o"), plugin)?;
     std::fs::write(directory.join("domains.toml"), "[domains.plugin]\nobjects = [\"plugin.sfi.o\"]\n")?;
-    printed(
-        Command::new("gcc")
-            .args(["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-I"])
-            .arg(root.join("crates/capi/include"))
-            .arg(sources.join("calls.c"))
-            .arg("-o")
-            .arg(&host)
-            .arg(library)
-            .args(["-lgcc_s", "-lm", "-lpthread", "-ldl"]),
-    )?;
+    let output = Command::new("gcc")
+        .args(["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-I"])
+        .arg(root.join("crates/capi/include"))
+        .arg(root.join("benches/host/calls.c"))
+        .arg("-o")
+        .arg(&host)
+        .arg(library)
+        .args(["-lgcc_s", "-lm", "-lpthread", "-ldl"])
+        .output()
+        .context("`gcc` is missing")?;
+    ensure!(output.status.success(), "gcc: {}", String::from_utf8_lossy(&output.stderr));
     Ok(host)
-}
-
-/// Runs a command that must succeed. Returns what it printed.
-fn printed(command: &mut Command) -> anyhow::Result<String> {
-    let output = command.output().with_context(|| format!("{command:?}: run `cargo xtask setup`"))?;
-    if !output.status.success() {
-        bail!("{command:?}: {}", String::from_utf8_lossy(&output.stderr));
-    }
-    Ok(String::from_utf8(output.stdout)?)
 }

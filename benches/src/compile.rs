@@ -19,8 +19,11 @@ pub(crate) fn gcc(sources: &[(&str, &str)], flags: &[&str]) -> anyhow::Result<Ve
     Ok(std::fs::read(path("out.o"))?)
 }
 
-/// Compiles a handler and rewrites it.
-pub(crate) fn rewritten(name: &str, text: &str, mode: Mode, budget: bool) -> anyhow::Result<Vec<u8>> {
+/// Compiles a handler of messages, or another plugin, and rewrites it.
+///
+/// # Errors
+/// gcc is missing or refuses the source, or the rewriter refuses the object.
+pub fn rewritten(name: &str, text: &str, mode: Mode, budget: bool) -> anyhow::Result<Vec<u8>> {
     let flags: &[&str] = if budget { &["-ffixed-r14"] } else { &[] };
     let object = gcc(&[("ash.h", sfi_ash::HEADER), (name, text)], flags)?;
     let rewritten = sfi_rewriter::rewrite(&object, &sfi_rewriter::Options { mode, budget });

@@ -44,7 +44,7 @@ pub fn measure(rounds: u32) -> anyhow::Result<Vec<Measured>> {
             time(SLOW, || partners.futex(SLOW))?,
             time(SLOW, || partners.pipe(SLOW))?,
             time(SLOW, || partners.socket(SLOW))?,
-            time(FAST, || crossings.host_to_domain(FAST))?,
+            crossings.to_domain.time()?,
             time(FAST, || crossings.domain_to_host(FAST))?,
         ];
         for pair in &mut crossings.pairs {
@@ -63,14 +63,39 @@ pub fn measure(rounds: u32) -> anyhow::Result<Vec<Measured>> {
         .collect())
 }
 
-/// Measures the host's typed call of a null function as often. Returns the median in nanoseconds.
-///
-/// # Errors
-/// If the world cannot be built.
-pub fn host_to_domain(rounds: u32) -> anyhow::Result<f64> {
-    let mut crossings = Crossings::new()?;
-    let times = (0..rounds).map(|_| time(FAST, || crossings.host_to_domain(FAST)));
-    Ok(crate::median(&mut times.collect::<anyhow::Result<Vec<_>>>()?))
+/// A host's typed calls of a null function.
+#[derive(Debug)]
+pub struct ToDomain {
+    world: World,
+    null: TypedFn<fn()>,
+}
+
+impl ToDomain {
+    /// Builds the world.
+    ///
+    /// # Errors
+    /// If the world cannot be built.
+    pub fn new() -> anyhow::Result<Self> {
+        let server = DomainSpec::new("server").object("server", objects::null(Names::Nothing)?);
+        let world = World::builder().domain(server).build()?;
+        let null = world.domain("server")?.export("null")?;
+        Ok(Self { world, null })
+    }
+
+    /// Returns the nanoseconds of a call in one round.
+    ///
+    /// # Errors
+    /// If a call fails.
+    pub fn time(&mut self) -> anyhow::Result<f64> {
+        time(FAST, || self.run(FAST))
+    }
+
+    fn run(&mut self, calls: u32) -> anyhow::Result<()> {
+        for _ in 0..calls {
+            self.null.call(&mut self.world, ())?;
+        }
+        Ok(())
+    }
 }
 
 fn time(calls: u32, run: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<f64> {
@@ -133,8 +158,7 @@ struct Crossings {
     /// In the order of [`LEVELS`].
     pairs: Vec<Pair>,
     to_host: Pair,
-    to_domain: World,
-    null: TypedFn<fn()>,
+    to_domain: ToDomain,
 }
 
 impl Crossings {
@@ -151,21 +175,11 @@ impl Crossings {
             .host_fn("null", |_| Ok(0))
             .build()?;
         let repeat = world.domain("client")?.export("repeat")?;
-        let server = DomainSpec::new("server").object("server", objects::null(Names::Nothing)?);
-        let to_domain = World::builder().domain(server).build()?;
-        let null = to_domain.domain("server")?.export("null")?;
-        Ok(Self { pairs, to_host: Pair { world, repeat }, to_domain, null })
+        Ok(Self { pairs, to_host: Pair { world, repeat }, to_domain: ToDomain::new()? })
     }
 
     fn domain_to_host(&mut self, calls: u32) -> anyhow::Result<()> {
         self.to_host.run(calls)
-    }
-
-    fn host_to_domain(&mut self, calls: u32) -> anyhow::Result<()> {
-        for _ in 0..calls {
-            self.null.call(&mut self.to_domain, ())?;
-        }
-        Ok(())
     }
 }
 

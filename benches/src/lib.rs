@@ -4,7 +4,7 @@
 #![deny(unsafe_code)]
 
 pub mod ash;
-mod compile;
+pub mod compile;
 pub mod crossing;
 mod fork;
 pub mod instance;
