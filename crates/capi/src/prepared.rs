@@ -62,11 +62,9 @@ impl sfi_prepared {
         unsafe {
             enter_straight(self.world, |world| {
                 let function = &mut *self.function.get();
-                if arguments.is_null() && !function.signature().arguments.is_empty() {
-                    return None;
-                }
+                let words = words(function, arguments)?;
                 self.used.set(true);
-                let status = match function.call_straight(world, arguments.cast()) {
+                let status = match function.call_straight(world, words) {
                     Some(Ok(bits)) => {
                         give(result, sfi_value { u: bits });
                         give(error, ptr::null_mut());
@@ -106,7 +104,7 @@ unsafe fn words<'a>(prepared: &Prepared, arguments: *const sfi_value) -> Option<
 
 /// Calls a prepared function.
 ///
-/// Most calls go straight on: no closure, no guard and no border, so that what they need stays in
+/// Most calls go straight on, without a guard and without a border, so that what they need stays in
 /// registers.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sfi_prepared_call(

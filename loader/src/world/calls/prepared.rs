@@ -85,6 +85,20 @@ impl Prepared {
         CallError::Arguments { domain: self.domain.to_string() }
     }
 
+    /// Returns the data stack pointer of a callee that can be entered and lives where it did when
+    /// the function was found.
+    ///
+    /// # Safety
+    /// The function is of a world that is held.
+    #[inline(always)]
+    unsafe fn fresh(&self) -> Option<u64> {
+        let state = self.entry.binding.callee;
+        // SAFETY: the callee is this world's. Its state lives as long as the world, and nobody else
+        // uses it while the host runs.
+        let (sp, generation) = unsafe { ((*state).sp, (*state).generation) };
+        (sp != 0 && generation == self.entry.generation).then_some(sp)
+    }
+
     /// Makes the callee ready, and finds the function again if the callee lives at another place.
     /// Returns its state and its data stack pointer.
     #[inline]
@@ -92,24 +106,22 @@ impl Prepared {
         if held.id != self.entry.world {
             return Err(CallError::WrongWorld);
         }
-        let state = self.entry.binding.callee;
-        // SAFETY: the callee is this world's, and its state lives as long as the world.
-        let (sp, generation) = unsafe { ((*state).sp, (*state).generation) };
-        if sp != 0 && generation == self.entry.generation {
-            return Ok((state, sp));
+        // SAFETY: the world is this one.
+        match unsafe { self.fresh() } {
+            Some(sp) => Ok((self.entry.binding.callee, sp)),
+            None => self.refresh_again(held),
         }
-        self.refresh_again(held)
     }
 
     /// Handles a callee that is dead, active, or lives at another place since the last call.
     #[cold]
     fn refresh_again(&mut self, held: &mut Held<'_>) -> Result<(*mut DomainState, u64), CallError> {
-        // SAFETY: as in `refresh`.
+        // SAFETY: as in `fresh`.
         if unsafe { (*self.entry.binding.callee).life } != self.entry.life {
             return Err(CallError::Discarded);
         }
         let (state, sp) = held.ready(self.index)?;
-        // SAFETY: as in `refresh`.
+        // SAFETY: as in `fresh`.
         unsafe {
             if (*state).generation != self.entry.generation {
                 let found = find(held, self.index, &self.name, self.floats != 0);
@@ -135,7 +147,7 @@ impl Prepared {
             return Err(self.wrong());
         }
         let (state, sp) = self.refresh(&mut held)?;
-        // SAFETY: as in `refresh`.
+        // SAFETY: as in `fresh`.
         let low = unsafe { (*state).stack_low.number() } + CALLEE_RESERVE;
         let room = sp.checked_sub(size as u64).map(|at| at & !15).filter(|at| *at >= low);
         self.room = room.ok_or_else(|| self.wrong())?;
@@ -154,12 +166,7 @@ impl Prepared {
     #[inline]
     pub fn call(&mut self, enter: &mut (impl Enter + ?Sized), words: &[u64]) -> Result<u64, CallError> {
         let mut held = enter.held();
-        let all = words.len() == self.signature.arguments.len();
-        let straight = match all && !held.is_nested() {
-            // SAFETY: there are as many words as arguments.
-            true => unsafe { self.straight(held.again(), words.as_ptr()) },
-            false => None,
-        };
+        let straight = if held.is_nested() { None } else { self.straight(held.again(), words) };
         match straight {
             Some(Ok(result)) => Ok(result),
             Some(Err(ended)) => Err(self.ended(&mut held, ended)),
@@ -171,15 +178,11 @@ impl Prepared {
     /// the callee is ready, and the call has no limits and is not in a lane. Never panics. `None`:
     /// nothing happened, and [`Prepared::call`] makes the call or says why not.
     ///
-    /// # Safety
-    /// `words` are as many as the signature has arguments, and at any address if it has none.
-    ///
     /// # Errors
     /// The call failed. [`Prepared::error`] puts it into words.
     #[inline(always)]
-    pub unsafe fn call_straight(&mut self, world: &mut World, words: *const u64) -> Option<Result<u64, Ended>> {
-        // SAFETY: see the function's contract.
-        unsafe { self.straight(world.held(), words) }
+    pub fn call_straight(&mut self, world: &mut World, words: &[u64]) -> Option<Result<u64, Ended>> {
+        self.straight(world.held(), words)
     }
 
     /// Puts the end of a call of this function into words.
@@ -192,78 +195,84 @@ impl Prepared {
     }
 
     /// Makes the call as [`Prepared::call_straight`] does. The call is not nested.
-    ///
-    /// # Safety
-    /// As for [`Prepared::call_straight`].
     #[inline(always)]
-    unsafe fn straight(&mut self, held: Held<'_>, words: *const u64) -> Option<Result<u64, Ended>> {
-        // SAFETY: see the function's contract.
-        unsafe {
-            if self.room != 0 {
-                return self.straight_with_room(held, words);
-            }
-            let (state, sp) = self.straight_to(&held)?;
-            Some(self.straight_at(held, state, words, sp))
+    fn straight(&mut self, held: Held<'_>, words: &[u64]) -> Option<Result<u64, Ended>> {
+        if self.room != 0 {
+            return self.straight_with_room(held, words);
         }
+        let (state, sp) = self.straight_to(&held, words)?;
+        // SAFETY: `straight_to` gave both.
+        Some(unsafe { self.straight_at(held, state, words, sp) })
     }
 
     /// Makes a straight call that room was made for.
+    #[inline(never)]
+    fn straight_with_room(&mut self, held: Held<'_>, words: &[u64]) -> Option<Result<u64, Ended>> {
+        let (state, _) = self.straight_to(&held, words)?;
+        // SAFETY: `straight_to` gave the state, and the callee is this world's.
+        let crossed = unsafe {
+            Self::below(self.entry.binding.callee, self.room, |room| self.straight_at(held, state, words, room))
+        };
+        if crossed.is_some() {
+            self.room = 0;
+        }
+        crossed
+    }
+
+    /// Runs a call whose callee's data stack begins at a room. `None`: the room is one of an
+    /// earlier life, above the data stack pointer.
     ///
     /// # Safety
-    /// As for [`Prepared::call_straight`].
-    #[inline(never)]
-    unsafe fn straight_with_room(&mut self, held: Held<'_>, words: *const u64) -> Option<Result<u64, Ended>> {
-        let (state, sp) = self.straight_to(&held)?;
-        let (callee, room, generation) = (self.entry.binding.callee, self.room, self.entry.generation);
-        // SAFETY: see the function's contract. The callee is this world's. A room above the data
-        // stack pointer is one of an earlier life.
+    /// The callee is of a world that is held, and can be entered.
+    #[inline(always)]
+    unsafe fn below<R>(callee: *mut DomainState, room: u64, call: impl FnOnce(u64) -> R) -> Option<R> {
+        // SAFETY: see the function's contract. The state lives as long as the world, and nobody
+        // else uses it while the host runs.
         unsafe {
+            let (sp, generation) = ((*callee).sp, (*callee).generation);
             if room > sp || room < (*callee).stack_low.number() {
                 return None;
             }
-            self.room = 0;
             (*callee).sp = room;
-            let crossed = self.straight_at(held, state, words, room);
+            let result = call(room);
             // A fault clears the pointer, and a restart sets it.
             if (*callee).sp == room && (*callee).generation == generation {
                 (*callee).sp = sp;
             }
-            Some(crossed)
+            Some(result)
         }
     }
 
     /// Returns this thread's state and the callee's data stack pointer if nothing stands in the way
     /// of a straight call.
     #[inline(always)]
-    fn straight_to(&self, held: &Held<'_>) -> Option<(*mut ThreadState, u64)> {
-        if !self.straight || held.id != self.entry.world {
+    fn straight_to(&self, held: &Held<'_>, words: &[u64]) -> Option<(*mut ThreadState, u64)> {
+        let all = words.len() == self.signature.arguments.len();
+        // A domain with a budget may have joined the world since `prepare`.
+        if !self.straight || !all || held.id != self.entry.world || held.is_budgeted() {
             return None;
         }
-        let (callee, state) = (self.entry.binding.callee, thread::state());
-        // SAFETY: the callee is this world's. Its state lives as long as the world, and nobody else
-        // uses it while the host runs. The thread's state is its own.
-        let (sp, generation, ready) = unsafe { ((*callee).sp, (*callee).generation, (*state).ready) };
-        // A domain with a budget may have joined the world since `prepare`.
-        let straight = ready && generation == self.entry.generation && !held.is_budgeted();
-        (sp != 0 && straight).then_some((state, sp))
+        let state = thread::state();
+        // SAFETY: the world is this one. The thread's state is its own.
+        unsafe { if (*state).ready { self.fresh().map(|sp| (state, sp)) } else { None } }
     }
 
     /// Crosses in a straight call.
     ///
     /// # Safety
-    /// As for [`Prepared::call_straight`]. `straight_to` gave `state` and a data stack pointer, and
-    /// `sp` is one of the callee.
+    /// `straight_to` gave `state` and a data stack pointer for these words, and `sp` is one of the
+    /// callee.
     #[inline(always)]
     unsafe fn straight_at(
         &self,
         held: Held<'_>,
         state: *mut ThreadState,
-        words: *const u64,
+        words: &[u64],
         sp: u64,
     ) -> Result<u64, Ended> {
-        let words = if self.signature.arguments.is_empty() { &raw const NO_WORD } else { words };
-        // SAFETY: see the function's contract. The binding is the world's own, and the world has no
-        // limits, see `prepare` and `straight_to`.
+        let words = if words.is_empty() { &raw const NO_WORD } else { words.as_ptr() };
+        // SAFETY: see the function's contract. There are as many words as arguments. The binding is
+        // the world's own, and the world has no limits, see `prepare` and `straight_to`.
         unsafe {
             // Each word goes from the host's memory to its register. A copy as a whole would read
             // the words that the host has just written two at a time, and wait for both.
@@ -321,30 +330,25 @@ impl Prepared {
     fn call_inside(&mut self, held: &mut Held<'_>, arguments: &mut Arguments) -> Result<u64, CallError> {
         let room = std::mem::take(&mut self.room);
         let (state, sp) = self.refresh(held)?;
-        // SAFETY: the state lives as long as the world, and nobody else uses it while the host
-        // runs. The binding is the world's own. A room above the data stack pointer is one of an
-        // earlier life. A fault clears the pointer, and a restart sets it.
-        unsafe {
-            if room != 0 {
-                if room > sp || room < (*state).stack_low.number() {
-                    return Err(self.wrong());
+        // SAFETY: the callee is this world's, and ready. The binding is the world's own.
+        let crossed = unsafe {
+            let mut cross = |sp| {
+                arguments.frame.sp = sp;
+                match !arguments.has_stack() || held.push_arguments(state, arguments) {
+                    true => held.again().cross_in_place(&self.entry.binding, &mut arguments.frame, self.floats != 0),
+                    false => Err(Failure::Status(Status::Arguments)),
                 }
-                (*state).sp = room;
-            }
-            arguments.frame.sp = (*state).sp;
-            let fits = !arguments.has_stack() || held.push_arguments(state, arguments);
-            let crossed = match fits {
-                true => held.again().cross_in_place(&self.entry.binding, &mut arguments.frame, self.floats != 0),
-                false => Err(Failure::Status(Status::Arguments)),
             };
-            if room != 0 && (*state).sp == room && (*state).generation == self.entry.generation {
-                (*state).sp = sp;
+            match room {
+                0 => cross(sp),
+                room => Self::below(state, room, cross).ok_or_else(|| self.wrong())?,
             }
-            if let Err(failure) = crossed {
-                return Err(Self::failed(held, state, failure));
-            }
+        };
+        match crossed {
+            Ok(()) => Ok(self.result(&arguments.frame)),
+            // SAFETY: the state is that of a domain of this world.
+            Err(failure) => Err(unsafe { Self::failed(held, state, failure) }),
         }
-        Ok(self.result(&arguments.frame))
     }
 
     /// Ends a call that failed.
