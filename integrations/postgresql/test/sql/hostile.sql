@@ -27,7 +27,7 @@ CREATE FUNCTION noisy(int) RETURNS int LANGUAGE sfi STRICT AS 'hostile.o';
 CREATE FUNCTION keep(int) RETURNS int LANGUAGE sfi STRICT AS 'hostile.o';
 CREATE TEMP TABLE backend AS SELECT pg_backend_pid() AS pid;
 \set VERBOSITY terse
-SELECT wild_store(3735879680);
+SELECT wild_store(912080);
 SELECT wild_store(0);
 SELECT wild_load(0);
 SELECT divide(1, 0);
