@@ -106,7 +106,7 @@ fn prepare<'a>(args: &Args, mode: &'a str) -> anyhow::Result<Demo<'a>> {
     let status = command.status().context("cannot run cargo")?;
     ensure!(status.success(), "sfi does not build");
     println!("Built in {:.0} s.", start.elapsed().as_secs_f64());
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |t| root.join(t));
+    let target = setup::target(&root);
     let input = match &args.input {
         Some(path) => path.clone(),
         None => big_file()?,

@@ -25,7 +25,7 @@ pub struct Args {
 /// Returns the program `sfi`, the library and the folder of the extension, all built.
 fn built(profile: &str) -> anyhow::Result<(PathBuf, PathBuf, PathBuf)> {
     let root = setup::root()?;
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+    let target = setup::target(&root);
     let mut build = Command::new(cargo());
     // All packages: a choice of them may choose other features of their dependencies.
     build.args(["build", "--workspace", "--profile", profile]).current_dir(&root);

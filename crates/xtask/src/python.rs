@@ -1,6 +1,6 @@
 //! `cargo xtask python` and `cargo xtask fleet`
 
-use crate::setup;
+use crate::setup::{self, target};
 use anyhow::{Context, ensure};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -123,11 +123,6 @@ impl Environment {
 
 const PACKAGE: &str = "integrations/python";
 const FLEET: &str = "integrations/ray";
-
-/// Returns Cargo's folder of what it builds.
-fn target(root: &Path) -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from)
-}
 
 fn run(command: &mut Command) -> anyhow::Result<()> {
     let status = command.status().with_context(|| format!("cannot run {:?}", command.get_program()))?;

@@ -14,6 +14,11 @@ pub fn root() -> anyhow::Result<PathBuf> {
     package.join("../..").canonicalize().context("the repository is not where this program was built")
 }
 
+/// Returns Cargo's folder of what it builds.
+pub fn target(root: &Path) -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |target| root.join(target))
+}
+
 /// A Debian package and the proof that it is installed.
 pub struct Need {
     package: &'static str,
