@@ -63,6 +63,9 @@ const LINKS: Suite = suite(
     &["--test", "undone", "--test", "exits", "--test", "link_hostile", "--test", "link_open"],
 );
 
+const LIVES: Suite =
+    suite("sfi-loader", "loader", &["--test", "interrupts", "--test", "lanes_reload", "--test", "time"]);
+
 /// The parts whose mends no other task leaves out.
 const PARTS: &[Part] = &[
     Part {
@@ -100,7 +103,7 @@ const PARTS: &[Part] = &[
     Part {
         sources: "loader/src",
         list: include_str!("../planted/loader.txt"),
-        suites: &[IMAGES, CALLS, LINKS, ARCHIVES, LINKING, GATE],
+        suites: &[IMAGES, CALLS, LINKS, LIVES, ARCHIVES, LINKING, GATE],
     },
     Part {
         sources: "crates/capi/src",
