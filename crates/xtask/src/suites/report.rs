@@ -127,7 +127,7 @@ const HEAD: &str = "\
 `cargo xtask suites --write` builds packages of the distribution from their sources and runs their
 own tests (`make check`), natively and in domains. Both sides use the distribution's musl, gcc at
 -O2, and no shared libraries. In domains each program of a suite is rewritten, proved and verified,
-and runs with `--build-tree --program /bin/sh --net loopback`.
+and runs with `--build-tree --program /bin/sh --net loopback --threads 16`.
 
 - *pass / fail / skip*: the numbers of tests. Expected failures pass.
 - *by design*: tests that pass natively and cannot in a domain. The reasons stand below.

@@ -35,7 +35,7 @@ impl Side {
     fn flags(self) -> &'static str {
         match self {
             Side::Native => "",
-            Side::Domain => "--build-tree --program /bin/sh --net loopback",
+            Side::Domain => "--build-tree --program /bin/sh --net loopback --threads 16",
         }
     }
 
