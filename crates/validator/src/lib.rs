@@ -13,7 +13,7 @@
 //! - `frames`, `landings`: the unwind tables.
 //! - `facts`, `leaves`, `graph`: the original's control flow.
 //! - `context`: both programs side by side.
-//! - `walk`, `control`, `arrays`: the lockstep. `alike` handles the common case, `machine` over
+//! - `walk`, `control`, `arrays`, `copies`, `masked`: the lockstep. `alike` handles the common case, `machine` over
 //!   `value` all others.
 //! - `flow`: lost registers, and whether they are needed.
 //! - `tables`, `exceptions`: data, symbols, records for the unwinder.
@@ -41,6 +41,7 @@ mod jump_tables;
 mod landings;
 mod leaves;
 mod machine;
+mod masked;
 mod needs;
 mod object;
 mod prove;

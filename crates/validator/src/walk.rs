@@ -332,6 +332,7 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
             Mnemonic::Popfq => old.flags_on_stack(&mut self.values, &mut self.factory, false)?,
             Mnemonic::Syscall => return self.system(at, stand, block),
             Mnemonic::Std => return self.backwards(at, stand, block),
+            Mnemonic::Maskmovdqu | Mnemonic::Vmaskmovdqu => return self.masked_store(at, stand, block),
             Mnemonic::Xabort | Mnemonic::Rdsspd | Mnemonic::Rdsspq | Mnemonic::Clflush => effects = Default::default(),
             Mnemonic::Clflushopt | Mnemonic::Clwb => effects = Default::default(),
             Mnemonic::Incsspd | Mnemonic::Incsspq | Mnemonic::Xend => return self.faults(at, stand),

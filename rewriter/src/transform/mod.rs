@@ -13,6 +13,7 @@ mod bits;
 mod branch;
 mod flags;
 mod home;
+mod masked;
 mod matching;
 mod memory;
 mod narrow;
@@ -259,6 +260,7 @@ impl<'x, 'o, 'a> Transform<'x, 'o, 'a> {
             _ if self.absent_feature(ins)? => Ok(()),
             _ if self.thread_local(ins)? => Ok(()),
             _ if self.moving_operand(ins)? => Ok(()),
+            _ if self.masked_store(ins)? => Ok(()),
             _ if self.stack_arithmetic(ins)? => Ok(()),
             _ => self.ordinary(ins),
         }
@@ -342,6 +344,7 @@ pub(crate) fn canonical(graph: &FlowGraph, states: &PerInsn<State>, at: InsnInde
 /// Says whether an instruction accesses memory, so that its segment prefix has a meaning. On
 /// registers and on addresses that are only computed it has none.
 fn accesses_memory(ins: &Instruction) -> bool {
-    let memory = (0..ins.op_count()).any(|op| ins.op_kind(op) == OpKind::Memory) || ins.is_string_instruction();
+    let operand = |op| matches!(ins.op_kind(op), OpKind::Memory | OpKind::MemorySegRDI | OpKind::MemorySegEDI);
+    let memory = (0..ins.op_count()).any(operand) || ins.is_string_instruction();
     memory && policy::lookup(ins.code()).is_none_or(|form| form.memory != policy::Memory::Address)
 }
