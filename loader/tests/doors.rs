@@ -202,12 +202,27 @@ fn the_end_closes_all_doors() {
     check(|| {
         let world = World::new(2);
         let other = Arc::clone(&world);
-        let thread = thread::spawn(move || other.room.end());
+        let thread = thread::spawn(move || _ = other.room.end());
         let claimed = world.room.claim(1, 2, 8);
         thread.join().unwrap();
         assert!(world.room.is_ended());
         assert!(world.room.doors.iter().all(|door| !door.is_open()), "a door of an ended domain is open");
         assert_eq!(world.room.doors[1].is_inside(), claimed);
+    });
+}
+
+/// Two lanes end a domain at once. One of them alone is told that it lived, so one budget that both
+/// used up is one fault.
+#[test]
+fn a_life_ends_once() {
+    check(|| {
+        let world = World::new(2);
+        let other = Arc::clone(&world);
+        let thread = thread::spawn(move || other.room.end());
+        let ends = [world.room.end(), thread.join().unwrap()];
+        assert!(ends[0] != ends[1], "{ends:?}");
+        world.room.begin();
+        assert!(world.room.end(), "the next life ends once as well");
     });
 }
 

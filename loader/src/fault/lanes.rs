@@ -6,8 +6,10 @@
 //! the domain waits for another one, it is marked, and the gate does not return to it. A thread in
 //! a host function gets no signal, because the function's end looks at the mark.
 
-use crate::fault::limits::TIME_SIGNAL;
+use crate::fault::clock::moment;
+use crate::fault::limits::{TIME_SIGNAL, is_budget};
 use crate::fault::purse::Purse;
+use crate::gate::fault::{RawFault, Trace};
 use crate::gate::records::{Context, DomainState, Status};
 use crate::gate::room::{self, Door, Occupant, Room};
 use std::ptr;
@@ -59,17 +61,39 @@ pub(crate) fn found(domains: usize, lanes: usize) -> std::io::Result<Arc<Members
     Ok(members)
 }
 
-/// Ends a domain in all lanes, if it has several. Async-signal-safe.
+/// Ends a domain in all lanes, if it has several. Says whether no other lane did that before.
+/// Async-signal-safe.
 ///
 /// # Safety
 /// The state is that of a domain of a world that this thread runs.
-pub(crate) unsafe fn end(domain: *const DomainState) {
+pub(crate) unsafe fn end(domain: *const DomainState) -> bool {
     // SAFETY: see the function's contract. The room lives as long as the world.
-    if let Some(room) = unsafe { (*domain).room.as_ref() } {
-        room.end();
+    unsafe { (*domain).room.as_ref() }.is_none_or(|room| {
+        let lived = room.end();
         ALARM.fetch_add(1, Ordering::SeqCst);
         room::wake(&ALARM);
+        lived
+    })
+}
+
+/// Ends a domain by a fault in this lane, and so in all lanes. A budget is one for all lanes, so
+/// its end is no fault of a lane that comes too late. Returns the status of the call.
+/// Async-signal-safe.
+///
+/// # Safety
+/// As for [`end`]; the lane is inside, so the domain's next life has not begun.
+pub(crate) unsafe fn end_by(domain: *mut DomainState, fault: RawFault, trace: Trace) -> Status {
+    // SAFETY: see the function's contract. No other lane reads the record before this one is out.
+    unsafe {
+        (*domain).dead = Status::Dead;
+        (*domain).sp = 0;
+        if !end(domain) && is_budget(&fault) {
+            return Status::Dead;
+        }
+        (*domain).fault = RawFault { when: moment(), ..fault };
+        (*domain).trace = trace;
     }
+    Status::Fault
 }
 
 /// Says whether a lane may end a domain that it does not run, and goes into it for that. A world
@@ -199,5 +223,61 @@ fn run() {
         let found = all().iter().filter_map(Weak::upgrade).fold(false, |found, members| members.look() | found);
         room::sleep(&ALARM, alarm, if found { pause } else { IDLE });
         pause = (pause * 2).min(PAUSES[1]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fault::limits::reason;
+    use crate::gate::ids::{DomainId, Id};
+
+    /// Two lanes end a domain of one life, each by its own fault. Returns what the calls say, and
+    /// whether each lane has a fault.
+    fn both(faults: [(i32, u32); 2]) -> ([Status; 2], [bool; 2]) {
+        let members = found(1, 2).unwrap();
+        let mut states = [0, 1].map(|_| DomainState::nobody(DomainId::of(0)));
+        let statuses = std::array::from_fn(|lane| {
+            let (state, (signal, code)) = (&mut states[lane], faults[lane]);
+            (state.room, state.door) = (&members.rooms[0], &members.rooms[0].doors[lane]);
+            let fault = RawFault { signal, code: code as i32, ..RawFault::default() };
+            // SAFETY: no world has the record, and its room lives.
+            unsafe { end_by(state, fault, Trace::EMPTY) }
+        });
+        assert!(states.iter().all(|state| state.dead == Status::Dead));
+        (statuses, states.map(|state| state.fault.signal != 0))
+    }
+
+    /// Both lanes found the budget used up before one of them ended the domain.
+    #[test]
+    fn a_budget_is_one_fault_of_all_lanes() {
+        let one = ([Status::Fault, Status::Dead], [true, false]);
+        for code in [reason::DOMAIN_CPU, reason::DOMAIN_WALL] {
+            assert_eq!(both([(TIME_SIGNAL, code); 2]), one);
+            assert_eq!(both([(libc::SIGSEGV, 1), (TIME_SIGNAL, code)]), one);
+        }
+    }
+
+    /// Other faults are each lane's own, because each may be a guess.
+    #[test]
+    fn faults_of_code_and_limits_of_calls_count_in_each_lane() {
+        for second in [(libc::SIGSEGV, 1), (TIME_SIGNAL, reason::CALL_WALL), (TIME_SIGNAL, reason::CALL_CPU)] {
+            for first in [(TIME_SIGNAL, reason::DOMAIN_CPU), (libc::SIGSEGV, 1)] {
+                assert_eq!(both([first, second]), ([Status::Fault; 2], [true; 2]));
+            }
+        }
+    }
+
+    /// A domain that is in no lane has all of its faults.
+    #[test]
+    fn without_lanes_each_end_is_a_fault() {
+        let mut state = DomainState::nobody(DomainId::of(0));
+        let code = reason::DOMAIN_CPU as i32;
+        let fault = RawFault { signal: TIME_SIGNAL, code, ..RawFault::default() };
+        for _ in 0..2 {
+            // SAFETY: no world has the record.
+            assert_eq!(unsafe { end_by(&raw mut state, fault, Trace::EMPTY) }, Status::Fault);
+        }
+        assert!(state.fault.when != 0);
     }
 }

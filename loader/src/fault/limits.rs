@@ -108,6 +108,11 @@ pub(crate) fn waited(fault: &RawFault) -> bool {
     fault.signal == TIME_SIGNAL && fault.code as u32 & reason::WAITING != 0
 }
 
+/// Says whether the domain ended because it used up a budget of time.
+pub(crate) fn is_budget(fault: &RawFault) -> bool {
+    fault.signal == TIME_SIGNAL && [reason::DOMAIN_WALL, reason::DOMAIN_CPU].contains(&(fault.code as u32))
+}
+
 /// Returns a limit in nanoseconds, as records keep it. 0 is no limit.
 pub(crate) fn nanos(limit: Option<Duration>) -> u64 {
     limit.map_or(0, |limit| u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX).max(1))

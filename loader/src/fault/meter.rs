@@ -20,7 +20,7 @@
 //! with the least left. That sum is one word, so a call's end, a host function's return and the
 //! watchdog compare two words.
 
-use crate::fault::clock::{moment, now, processor, rate};
+use crate::fault::clock::{now, processor, rate};
 use crate::fault::lanes;
 use crate::fault::limits::{Budget, TIME_SIGNAL, nanos, reason};
 use crate::fault::purse::Spent;
@@ -196,11 +196,8 @@ pub(crate) unsafe fn settle(context: *mut Context, current: *const DomainState) 
             } else if let Some(door) = lanes::reach(state) {
                 // The domain waits or is idle. A call or a return to it finds it dead. If its door
                 // is closed, those that may be inside end it.
-                state.fault = RawFault { signal: TIME_SIGNAL, code: why as i32, when: moment(), ..RawFault::default() };
-                state.trace = Trace::EMPTY;
-                state.dead = Status::Dead;
-                state.sp = 0;
-                lanes::end(state);
+                let fault = RawFault { signal: TIME_SIGNAL, code: why as i32, ..RawFault::default() };
+                lanes::end_by(state, fault, Trace::EMPTY);
                 if let (Some(room), Some(door)) = (state.room.as_ref(), door) {
                     room.go_out(&*door);
                 }

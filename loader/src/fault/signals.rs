@@ -1,7 +1,6 @@
 //! The signal handlers. A fault inside a domain, or the end of its time, becomes an error of the
 //! crossing. Code here that a handler runs neither allocates nor locks.
 
-use crate::fault::clock::moment;
 use crate::fault::deliver;
 use crate::fault::interrupt;
 use crate::fault::lanes;
@@ -293,12 +292,9 @@ unsafe fn fail(context: &mut Context, machine: &mut ucontext_t, fault: RawFault)
             meter::charge(context, context.current);
         }
         let trace = trace::walk(context, registers[libc::REG_RSP as usize] as u64);
-        let domain = &mut *context.current;
-        domain.fault = RawFault { when: moment(), ..fault };
-        domain.trace = trace;
         // While the lane is inside, so that it ends no later life.
-        lanes::end(context.current);
-        give_up(context, machine, Status::Fault);
+        let status = lanes::end_by(context.current, fault, trace);
+        give_up(context, machine, status);
     }
 }
 

@@ -90,10 +90,12 @@ impl Room {
         self.ended.load(Ordering::SeqCst)
     }
 
-    /// Ends the domain's present life: nobody enters it any more. Async-signal-safe.
-    pub(crate) fn end(&self) {
-        self.ended.store(true, Ordering::SeqCst);
+    /// Ends the domain's present life: nobody enters it any more. Says whether it lived, which one
+    /// lane alone learns. Async-signal-safe.
+    pub(crate) fn end(&self) -> bool {
+        let lived = !self.ended.swap(true, Ordering::SeqCst);
         self.doors.iter().for_each(|door| _ = door.close());
+        lived
     }
 
     /// Begins a life of the domain. All doors are closed.

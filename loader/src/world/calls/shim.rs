@@ -1,6 +1,5 @@
 //! The code between the gate and a host function.
 
-use crate::fault::clock::moment;
 use crate::fault::lanes;
 use crate::fault::limits::{EXIT, TIME_SIGNAL, reason};
 use crate::fault::signals;
@@ -202,13 +201,9 @@ unsafe fn ended(context: *mut Context, caller: *mut DomainState, signal: i32, co
     unsafe {
         let place = Active::calling_host(&*context).at;
         let return_address = *(place as *const u64);
-        (*caller).trace = trace::walk(&*context, place);
-        (*caller).fault = RawFault { signal, code, caller: return_address, when: moment(), ..RawFault::default() };
-        (*caller).dead = Status::Dead;
-        (*caller).sp = 0;
-        lanes::end(caller);
+        let fault = RawFault { signal, code, caller: return_address, ..RawFault::default() };
+        lanes::end_by(caller, fault, trace::walk(&*context, place))
     }
-    Status::Fault
 }
 
 /// Gives the caller its import's value and `status`, because the host function was not run or
