@@ -30,6 +30,7 @@ impl Arbiter {
         // Waiting ends with the timer, because its signal interrupts.
         let until = state.signals.until();
         let longest = self.patience.min(until);
+        let patience = |time| clock.patience(time);
         let found = |files: &Descriptors, at: u64, path: u64, last: Last, intent: Intent| {
             tree.find(cx, files, (at, path), last, intent)
         };
@@ -52,10 +53,14 @@ impl Arbiter {
             libc::SYS_dup3 => files.duplicate_to(a, b, Some(c)),
             libc::SYS_pipe => transfer::pipe(cx, files, (a, 0), self.threads),
             libc::SYS_pipe2 => transfer::pipe(cx, files, (a, b), self.threads),
-            libc::SYS_poll => wait::poll_list(cx, files, (a, b), wait::milliseconds(c), longest),
-            libc::SYS_ppoll => wait::poll_list(cx, files, (a, b), wait::time_at(cx, c, 1)?, longest),
-            libc::SYS_select => wait::select(cx, files, [a, b, c, d], wait::time_at(cx, e, 1000)?, longest),
-            libc::SYS_pselect6 => wait::select(cx, files, [a, b, c, d], wait::time_at(cx, e, 1)?, longest),
+            libc::SYS_poll => wait::poll_list(cx, files, (a, b), wait::milliseconds(c).map(patience), longest),
+            libc::SYS_ppoll => wait::poll_list(cx, files, (a, b), wait::time_at(cx, c, 1)?.map(patience), longest),
+            libc::SYS_select => {
+                wait::select(cx, files, [a, b, c, d], wait::time_at(cx, e, 1000)?.map(patience), longest)
+            }
+            libc::SYS_pselect6 => {
+                wait::select(cx, files, [a, b, c, d], wait::time_at(cx, e, 1)?.map(patience), longest)
+            }
             libc::SYS_fcntl => files.control(a, b, c),
             libc::SYS_ioctl => files::ioctl(cx, files, a, b, c),
             libc::SYS_fstat => files::fstat(cx, files, a, (b, clock)),

@@ -64,14 +64,30 @@ impl Clock {
         Ok(now)
     }
 
-    /// Returns the time from now to the end of `time` and then to the clock's next step, so that
-    /// waking up tells no more than the clock does. It is never longer than `longest`.
+    /// As [`Clock::to_step`], but never longer than `longest`.
     pub(crate) fn span(&self, time: Duration) -> Duration {
+        self.to_step(time).min(self.longest)
+    }
+
+    /// As [`Clock::to_step`], but no time stays none, with which a call only looks.
+    pub(crate) fn patience(&self, time: Duration) -> Duration {
+        if time.is_zero() { time } else { self.to_step(time) }
+    }
+
+    /// Returns the time from now to the end of `time` and then to the clock's next step, so that
+    /// waking up tells no more than the clock does.
+    pub(crate) fn to_step(&self, time: Duration) -> Duration {
         let start = clock_gettime(ClockId::Monotonic);
         let start = Duration::new(start.tv_sec as u64, start.tv_nsec as u32);
         let end = start.saturating_add(time).as_nanos().next_multiple_of(u128::from(self.step));
         let end = u64::try_from(end).map_or(Duration::MAX, Duration::from_nanos);
-        end.saturating_sub(start).min(self.longest)
+        end.saturating_sub(start)
+    }
+
+    /// Rounds the time to a step up to steps. It tells no more than the clock does.
+    pub(crate) fn whole(&self, time: Duration) -> Duration {
+        let whole = time.as_nanos().next_multiple_of(u128::from(self.step));
+        u64::try_from(whole).map_or(Duration::MAX, Duration::from_nanos)
     }
 
     /// Returns the time from now until a time of a clock.
@@ -93,7 +109,7 @@ impl Clock {
         }
         self.rest(until);
         if left != 0 {
-            put(cx, left, time - until, 1)?;
+            put(cx, left, time.saturating_sub(self.whole(until)), 1)?;
         }
         Err(Errno::INTR)
     }

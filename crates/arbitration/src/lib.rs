@@ -135,12 +135,13 @@ impl Arbiter {
     /// Makes an arbiter with the grants of a policy. `stdio` are the domain's first descriptors.
     pub fn new(policy: Policy, stdio: Stdio) -> Self {
         let preopens = tree::with_devices(policy.preopens, policy.calls.contains(libc::SYS_getrandom));
+        let clock = Clock::new(policy.clock, policy.quota.sleep);
         Arbiter {
             calls: policy.calls,
             denial: policy.denial,
             spending: Spending::new(&policy.quota),
-            clock: Clock::new(policy.clock, policy.quota.sleep),
-            tenants: Tenants::new(preopens, policy.working, stdio, policy.quota.descriptors),
+            clock,
+            tenants: Tenants::new(preopens, policy.working, stdio, policy.quota.descriptors, clock),
             quota: policy.quota,
             programs: policy.programs,
             loopback: policy.loopback,

@@ -8,6 +8,7 @@ mod threads;
 
 pub(crate) use threads::{ThreadSignals, bit_of};
 
+use crate::clock::{Clock, duration};
 use crate::errno::Errno;
 use crate::process::{Exit, SELF};
 use crate::words::word;
@@ -108,11 +109,15 @@ pub(crate) struct Signals {
     stack: [u64; 3],
     /// Faults that the host turns into signals, as the arbiter told it last.
     caught: u64,
+    /// The clock of which timers tell no more than it does.
+    clock: Clock,
 }
 
-impl Default for Signals {
-    fn default() -> Self {
+impl Signals {
+    /// Makes the signals of a new life, with the timer on a clock.
+    pub(crate) fn new(clock: Clock) -> Self {
         Signals {
+            clock,
             actions: [Action::default(); SIGNALS as usize],
             mask: 0,
             pending: 0,
@@ -123,9 +128,7 @@ impl Default for Signals {
             caught: 0,
         }
     }
-}
 
-impl Signals {
     /// `rt_sigaction`.
     pub(crate) fn action(&mut self, cx: &mut HostCall<'_>, args: &[u64; 6]) -> Result<u64, Errno> {
         let [signal, new, old, size, ..] = *args;
@@ -219,7 +222,7 @@ impl Signals {
     pub(crate) fn alarm(&mut self, seconds: u64) -> u64 {
         let left = self.left();
         self.interval = Duration::ZERO;
-        self.timer = Some(seconds as u32).filter(|s| *s != 0).map(|s| Instant::now() + Duration::from_secs(s.into()));
+        self.timer = self.end_after(Duration::from_secs(u64::from(seconds as u32)));
         left.as_secs() + u64::from(left.subsec_nanos() >= 500_000_000 || left.as_secs() == 0 && !left.is_zero())
     }
 
@@ -242,19 +245,32 @@ impl Signals {
         }
         if let Some((interval, value)) = new {
             self.interval = interval;
-            self.timer = Some(value).filter(|value| !value.is_zero()).map(|value| Instant::now() + value);
+            self.timer = self.end_after(value);
         }
         Ok(0)
     }
 
-    fn left(&self) -> Duration {
+    /// Returns the end of a timer that begins now, with a step of the clock, or none if its time is
+    /// zero.
+    fn end_after(&self, time: Duration) -> Option<Instant> {
+        let time = Some(time).filter(|time| !time.is_zero())?;
+        Instant::now().checked_add(self.clock.to_step(time))
+    }
+
+    /// Returns the time until the timer's end.
+    fn rest(&self) -> Duration {
         self.timer.map_or(Duration::ZERO, |end| end.saturating_duration_since(Instant::now()))
+    }
+
+    /// Returns the time until the timer's end, as the domain may know it.
+    fn left(&self) -> Duration {
+        self.clock.whole(self.rest())
     }
 
     /// Returns the time that a call may wait before the timer interrupts it.
     pub(crate) fn until(&self) -> Duration {
         let blocked = self.mask & bit(libc::SIGALRM as u64) != 0;
-        self.timer_end().filter(|_| !blocked).map_or(Duration::MAX, |_| self.left())
+        self.timer_end().filter(|_| !blocked).map_or(Duration::MAX, |_| self.rest())
     }
 
     /// Returns the timer's next end, unless its signal is ignored.
@@ -291,7 +307,7 @@ impl Signals {
     pub(crate) fn wait(&mut self, cx: &mut HostCall<'_>, args: &[u64; 6], longest: Duration) -> Result<u64, Errno> {
         let [set, info, time, ..] = *args;
         let set = word(cx, set)?;
-        let time = if time == 0 { longest } else { crate::clock::duration(cx, time)?.min(longest) };
+        let time = if time == 0 { longest } else { self.clock.patience(duration(cx, time)?).min(longest) };
         self.tick();
         if self.pending & set == 0 {
             std::thread::sleep(self.until().min(time));
@@ -315,9 +331,10 @@ impl Signals {
     /// Makes the timer's signal pending if its time is over.
     fn tick(&mut self) {
         let now = Instant::now();
-        if self.timer.is_some_and(|end| end <= now) {
+        if let Some(end) = self.timer.filter(|end| *end <= now) {
             self.pending |= bit(libc::SIGALRM as u64);
-            self.timer = Some(self.interval).filter(|interval| !interval.is_zero()).map(|interval| now + interval);
+            let next = end.checked_add(self.clock.whole(self.interval));
+            self.timer = next.filter(|next| *next > now).or_else(|| self.end_after(self.interval));
         }
     }
 
@@ -458,7 +475,7 @@ mod tests {
 
     #[test]
     fn signals_reach_only_the_domain_itself() {
-        let mut signals = Signals::default();
+        let mut signals = Signals::new(Clock::new(Duration::ZERO, Duration::MAX));
         assert_eq!(signals.send(&[2], 9), Err(Errno::SRCH));
         assert_eq!(signals.send(&[u64::MAX], 9), Err(Errno::SRCH));
         assert_eq!(signals.send(&[1], 65), Err(Errno::INVAL));
@@ -471,7 +488,7 @@ mod tests {
 
     #[test]
     fn blocked_signals_wait_and_handlers_are_due() {
-        let mut signals = Signals::default();
+        let mut signals = Signals::new(Clock::new(Duration::ZERO, Duration::MAX));
         signals.set_mask(u64::MAX);
         assert_eq!((signals.send(&[1], 10), signals.due(false)), (Ok(0), Due::Nothing));
         assert_eq!((signals.send(&[1], 9), signals.due(false)), (Ok(0), Due::End(Exit(137))));
@@ -489,18 +506,39 @@ mod tests {
 
     #[test]
     fn a_timer_ends_once_or_again() {
-        let mut signals = Signals::default();
+        let mut signals = Signals::new(Clock::new(Duration::ZERO, Duration::MAX));
         assert_eq!((signals.alarm(100), signals.until() > Duration::from_secs(90)), (0, true));
         assert_eq!((signals.alarm(0), signals.until()), (100, Duration::MAX));
         signals.timer = Some(Instant::now());
         signals.interval = Duration::from_secs(50);
         assert_eq!(signals.due(false), Due::End(Exit(142)));
         assert!(signals.until() > Duration::from_secs(40));
+        // Ends that nobody looked at are one signal.
+        signals.timer = Instant::now().checked_sub(Duration::from_secs(500));
+        assert_eq!(signals.due(false), Due::End(Exit(142)));
+        assert!(signals.until() > Duration::from_secs(40) && signals.until() <= Duration::from_secs(50));
+    }
+
+    /// A timer is no finer clock than the domain has.
+    #[test]
+    fn a_timer_tells_steps_only() {
+        let step = Duration::from_secs(7);
+        let mut signals = Signals::new(Clock::new(step, Duration::from_secs(1)));
+        signals.alarm(1);
+        assert!(signals.rest() <= step && signals.left() == step);
+        signals.alarm(8);
+        assert!(signals.left() == step || signals.left() == 2 * step);
+        assert_eq!(signals.left().as_secs() % 7, 0);
+        // Half-seconds round `alarm`'s answer, and steps come first.
+        assert_eq!(signals.alarm(0) % 7, 0);
+        let mut signals = Signals::new(Clock::new(Duration::MAX, Duration::MAX));
+        assert_eq!(signals.alarm(u64::MAX), 0);
+        assert!(signals.left() >= Duration::from_secs(u32::MAX.into()));
     }
 
     #[test]
     fn faults_are_caught_while_they_are_handled() {
-        let mut signals = Signals::default();
+        let mut signals = Signals::new(Clock::new(Duration::ZERO, Duration::MAX));
         assert_eq!(signals.caught(), None);
         signals.actions[libc::SIGSEGV as usize - 1].handler = 0x1000;
         assert_eq!((signals.caught(), signals.caught()), (Some(1 << libc::SIGSEGV), None));

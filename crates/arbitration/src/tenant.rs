@@ -2,6 +2,7 @@
 //! life begins without the state of the last one.
 
 use crate::children::Children;
+use crate::clock::Clock;
 use crate::descriptors::{Descriptors, Stdio};
 use crate::heap::Heap;
 use crate::process::Exit;
@@ -32,15 +33,22 @@ pub(crate) struct Tenants {
     working: String,
     stdio: Vec<Option<Arc<OwnedFd>>>,
     descriptors: usize,
+    clock: Clock,
     /// The state of the last caller is at the end. Each state has its own place in the world, so
     /// there are never more states than the world has had domains at a time.
     states: Vec<State>,
 }
 
 impl Tenants {
-    pub(crate) fn new(preopens: Arc<[Preopen]>, working: String, stdio: Stdio, descriptors: usize) -> Self {
+    pub(crate) fn new(
+        preopens: Arc<[Preopen]>,
+        working: String,
+        stdio: Stdio,
+        descriptors: usize,
+        clock: Clock,
+    ) -> Self {
         let stdio = stdio.fds.into_iter().map(|fd| fd.map(Arc::new)).collect();
-        Tenants { preopens, working, stdio, descriptors, states: Vec::new() }
+        Tenants { preopens, working, stdio, descriptors, clock, states: Vec::new() }
     }
 
     /// Removes and returns the state of a life, or a new one if it has none yet. Drops the states
@@ -59,7 +67,7 @@ impl Tenants {
             tenant,
             tree: Tree::new(Arc::clone(&self.preopens)).starting_in(self.working.clone()),
             files: Descriptors::new(&self.stdio, self.descriptors),
-            signals: Signals::default(),
+            signals: Signals::new(self.clock),
             children: Children::default(),
             heap: None,
             exit: None,

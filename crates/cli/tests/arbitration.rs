@@ -165,13 +165,13 @@ fn clocks_have_the_resolution_that_was_granted() {
         command.args(["run", "--dir", &granted]);
         command.args(resolution.iter().flat_map(|time| ["--clock-resolution", time]));
         let output = run_waiting(command.arg(&program).args(["--", step]));
-        assert_eq!(text(&output.stdout), "3200 checked\n", "{step}: {}", text(&output.stderr));
+        assert_eq!(text(&output.stdout), "3600 checked\n", "{step}: {}", text(&output.stderr));
     }
     let table = "allow = [\"all\"]\nclock_resolution = \"1 ms\"\narguments = [\"1000000\"]\n\
                  directories = { \"/data\" = { host = \"data\", access = \"read-write\" } }\n";
     let manifest = manifest(directory.path(), &program, "write", table);
     let output = run_waiting(Command::new(SFI).arg("run").arg(&manifest));
-    assert_eq!(text(&output.stdout), "3200 checked\n", "{}", text(&output.stderr));
+    assert_eq!(text(&output.stdout), "3600 checked\n", "{}", text(&output.stderr));
 }
 
 /// The set-up of a libc needs no grant, so a program that may only write does write.

@@ -81,7 +81,7 @@ impl Shared {
         let start = Instant::now();
         let result = self.rest(cx, me, Some(self.clock.span(time)));
         if result.is_err() && left != 0 {
-            put(cx, left, time.saturating_sub(start.elapsed()), 1)?;
+            put(cx, left, self.clock.whole(time.saturating_sub(start.elapsed())), 1)?;
         }
         result.map(|()| 0)
     }
@@ -104,7 +104,8 @@ impl Shared {
             return Err(Errno::INVAL);
         }
         let set = word(cx, set)?;
-        let time = if time == 0 { self.quota.wait } else { duration(cx, time)?.min(self.quota.wait) };
+        let time =
+            if time == 0 { self.quota.wait } else { self.clock.patience(duration(cx, time)?).min(self.quota.wait) };
         let end = Instant::now().checked_add(time);
         loop {
             me.signals.add(self.waits.take(me.number));
@@ -143,7 +144,7 @@ impl Shared {
 
     /// Tries a call that may wait for descriptors until it is answered.
     pub(super) fn patiently(&self, cx: &mut HostCall<'_>, me: &Member, request: &Request) -> Result<u64, Errno> {
-        let time = asked(cx, request)?.map_or(self.quota.wait, |time| time.min(self.quota.wait));
+        let time = asked(cx, request)?.map_or(self.quota.wait, |time| self.clock.patience(time).min(self.quota.wait));
         let end = wait::end(time);
         let mut pause = FIRST_TRY;
         loop {
