@@ -8,7 +8,9 @@
 mod common;
 use common::{CALL_RAX, assemble, function};
 use libc::{REG_EFL, c_int, c_void, siginfo_t, ucontext_t};
-use sfi_loader::{CallError, DomainSpec, FaultKind, HostCall, HostError, Import, Stopper, TypedFn, World};
+use sfi_loader::{
+    Builder, CallError, DomainSpec, FaultKind, HostCall, HostError, Import, Manage, Stopper, TypedFn, World,
+};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -134,6 +136,11 @@ fn entry() -> String {
 }
 
 fn spec() -> DomainSpec {
+    single().threads_exposing(2)
+}
+
+/// The domain without further threads.
+fn single() -> DomainSpec {
     let mut text = function("go", &body()) + &function("entry", &entry());
     text += &function("callee", "lea 1(%rbx),%rbx\nret");
     text += &function("counted", "lea count(%rip),%rcx\nmov (%rcx),%rax\nret");
@@ -145,7 +152,7 @@ fn spec() -> DomainSpec {
     text += &others();
     text += ".data\n.balign 16\nkept: .quad 0\ncount: .quad 0\nfound: .quad 0\nmxcsr: .quad 0\nflag: .quad 0\n";
     let import = Import::host("host").signature("(int) -> int");
-    DomainSpec::new("app").object("app.o", assemble(&text)).import("host", import).memory(1 << 20).threads_exposing(2)
+    DomainSpec::new("app").object("app.o", assemble(&text)).import("host", import).memory(1 << 20)
 }
 
 /// A jump to the trap, which the last slots of the table's page hold.
@@ -171,6 +178,11 @@ fn others() -> String {
         + &function("sets", &(set.to_owned() + "ret"))
         + &function("after", &(set.to_owned() + TO_TRAP))
         + &function("calls_after", "call after\nret")
+        + &function("stays", "mov $7,%edi\ncall host\n1: pause\nmov flag(%rip),%eax\ntest %eax,%eax\nje 1b\nret")
+        + &function("goes", &cut("gone"))
+        + &function("gone", "mov $1,%eax\nret")
+        + &function("forges", &format!("{set}jmp to_trap"))
+        + &function("to_trap", TO_TRAP)
 }
 
 /// Waits with the least data stack pointer of all.
@@ -179,16 +191,21 @@ const FAR: &str = "mov $6,%edi\ncall host\nmov %r15,%rbx\nmovabs $0x800000000000
 
 /// Returns the world, and the number of calls that interruptions made.
 fn world(spec: DomainSpec) -> (World, Arc<AtomicU64>) {
+    build(World::builder().timed().domain(spec))
+}
+
+/// Builds a world as [`world`] does.
+fn build(builder: Builder) -> (World, Arc<AtomicU64>) {
     let calls = Arc::new(AtomicU64::new(0));
     let counted = Arc::clone(&calls);
-    let builder = World::builder().domain(spec).host_fn("host", move |cx| {
+    let builder = builder.host_fn("host", move |cx| {
         if let 1 | 2 = cx.arg(0) {
             let calls = counted.fetch_add(1, Ordering::SeqCst) + 1;
             cx.want_interruption(cx.arg(0) == 2 && calls <= 10);
             return Ok(0);
         }
         *STOPPER.lock().unwrap() = cx.stopper();
-        let entry = ["entry", "", "", "flooded", "leaves", "leaves_too", "sets"][cx.arg(0) as usize];
+        let entry = ["entry", "", "", "flooded", "leaves", "leaves_too", "sets", "goes"][cx.arg(0) as usize];
         cx.want_interruption(cx.arg(0) != 0);
         Ok(cx.allow_interruptions(entry).into())
     });
@@ -205,7 +222,14 @@ fn call(world: &mut World, name: &str, argument: u64) -> Result<u64, CallError> 
 #[test]
 fn code_goes_on_after_an_interruption_at_any_instruction() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let (mut world, calls) = world(spec());
+    for spec in [spec(), single()] {
+        goes_on(spec);
+    }
+}
+
+fn goes_on(spec: DomainSpec) {
+    let (mut world, calls) = world(spec);
+    let before = STEPS.load(Ordering::SeqCst);
     let heap = world.memory("app").unwrap().heap().start;
     let mut results = Vec::new();
     for armed in [false, true] {
@@ -214,7 +238,7 @@ fn code_goes_on_after_an_interruption_at_any_instruction() {
         results.push(world.memory("app").unwrap().read(heap, 600).unwrap());
     }
     ARMED.store(false, Ordering::SeqCst);
-    let steps = STEPS.load(Ordering::SeqCst);
+    let steps = STEPS.load(Ordering::SeqCst) - before;
     // The work has more than 40 instructions, and each byte of the string store is one step.
     assert!(steps > 60, "{steps}");
     assert_eq!(call(&mut world, "counted", 0).unwrap(), steps);
@@ -400,20 +424,51 @@ fn the_host_is_as_before_in_each_way_out() {
     }
 }
 
-/// An interruption that is wanted and not allowed changes nothing, and neither do domains with one
-/// thread.
+/// An interruption that is wanted and not allowed changes nothing. Domains are alone, and the
+/// watchdog looks at their worlds.
 #[test]
-fn only_domains_with_threads_are_interrupted() {
+fn only_domains_that_are_alone_are_interrupted() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let allowed = |spec: DomainSpec| {
-        let (mut world, _) = world(spec.import("host", Import::host("host").signature("(int) -> int")));
-        call(&mut world, "ask", 0).unwrap()
-    };
     let ask = |name: &str| {
         let text = function("ask", "mov $0,%edi\ncall host\nret") + &function(name, "ret");
-        DomainSpec::new("app").object("app.o", assemble(&text))
+        let import = Import::host("host").signature("(int) -> int");
+        DomainSpec::new("app").object("app.o", assemble(&text)).import("host", import)
     };
-    assert_eq!(allowed(ask("entry").threads_exposing(2)), 1);
-    assert_eq!(allowed(ask("other").threads_exposing(2)), 0);
-    assert_eq!(allowed(ask("entry")), 0);
+    let allowed = |builder: Builder| call(&mut build(builder).0, "ask", 0).unwrap();
+    let plain = World::builder;
+    assert_eq!(allowed(plain().domain(ask("entry").threads_exposing(2))), 1);
+    assert_eq!(allowed(plain().domain(ask("other").threads_exposing(2))), 0);
+    assert_eq!(allowed(plain().timed().domain(ask("entry"))), 1);
+    assert_eq!(allowed(plain().timed().domain(ask("other"))), 0);
+    assert_eq!(allowed(plain().domain(ask("entry"))), 0);
+    assert_eq!(allowed(plain().interruptible().domain(ask("entry"))), 0);
+    assert_eq!(allowed(plain().timed().domain(ask("entry")).domain(DomainSpec::new("other"))), 0);
+    let (mut world, _) = build(plain().timed().domain(ask("entry")));
+    world.instantiate("app").unwrap();
+    assert_eq!(call(&mut world, "ask", 0).unwrap(), 0);
+}
+
+/// A domain that lives again, at its place or at another one, has no interruption of its last life.
+/// It can be interrupted again.
+#[test]
+fn a_new_life_has_no_interruptions_of_the_last_one() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let lives: [fn(&mut World); 3] =
+        [|_| {}, |world| world.restart("app").unwrap(), |world| world.reload(single()).unwrap()];
+    for (number, again) in lives.into_iter().enumerate() {
+        let (mut world, _) = world(single());
+        // The interruption does not return: its record stays, with the stack pointer that
+        // `forges` has at the trap.
+        assert_eq!(call(&mut world, "stays", 0).unwrap(), 1);
+        again(&mut world);
+        let forged = call(&mut world, "forges", 0);
+        if number == 0 {
+            assert_eq!(forged.unwrap(), 5, "the old state goes on in its own life");
+            continue;
+        }
+        let Err(CallError::Fault(fault)) = forged else { panic!("{forged:?}") };
+        assert_eq!(fault.kind, FaultKind::WildBranch);
+        world.restart("app").unwrap();
+        assert_eq!(call(&mut world, "flood", 0).unwrap(), 11);
+    }
 }

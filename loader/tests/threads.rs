@@ -3,8 +3,8 @@
 mod common;
 use common::{assemble, function};
 use sfi_loader::{
-    BuildError, CallError, DomainSpec, HostCall, HostError, Import, Mode, SpecError, Template, ThreadStart, TypedFn,
-    World,
+    BuildError, CallError, DomainSpec, HostCall, HostError, Import, Manage, Mode, SpecError, Template, ThreadStart,
+    TypedFn, World,
 };
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Mutex, PoisonError};
@@ -50,6 +50,11 @@ fn start(cx: &HostCall<'_>, choose: impl Fn(u64, u64) -> ThreadStart) -> Result<
 
 fn fit(heap: u64, function: u64) -> ThreadStart {
     ThreadStart { function, argument: heap + 64, stack: heap + 0x4000, pointer: heap + 0x8000 }
+}
+
+/// Returns a world whose domain has one thread.
+fn single() -> World {
+    World::builder().domain(spec().threads(1)).host_fn("host", |_| Ok(0)).build().unwrap()
 }
 
 /// Calls `go` in a world whose host function reports to a channel.
@@ -161,7 +166,21 @@ fn domains_with_threads_are_alone() {
     refused(write, |b| b);
     let template = Template::builder(spec()).build();
     assert!(template.is_err() || template.is_ok_and(|template| template.instance().is_err()));
-    let (mut world, _) = go(|_| Ok(0));
-    assert!(world.restart("app").is_err());
-    assert!(world.instantiate("app").is_err());
+    // In a live world each is refused as well, and changes nothing.
+    let (mut world, _) = go(|cx| Ok(u64::from(start(cx, fit).is_ok())));
+    let refusals = [
+        world.restart("app").unwrap_err(),
+        world.reload(spec()).unwrap_err(),
+        world.reload(spec().threads(1)).unwrap_err(),
+        world.instantiate("app").unwrap_err(),
+    ];
+    for refusal in refusals {
+        assert!(matches!(refusal, BuildError::Spec(SpecError::Threads { .. })), "{refusal:?}");
+        assert!(refusal.to_string().contains("build a new world"), "{refusal}");
+    }
+    let go: TypedFn<fn(u64) -> u64> = world.domain("app").unwrap().export("go").unwrap();
+    assert_eq!(go.call(&mut world, (1,)).unwrap(), 1, "it makes threads as before");
+    // A domain with one thread does not become one with several.
+    let refusal = single().reload(spec()).unwrap_err();
+    assert!(matches!(refusal, BuildError::Spec(SpecError::Threads { .. })), "{refusal:?}");
 }

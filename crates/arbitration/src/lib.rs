@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 #![warn(unreachable_pub)]
 
+mod alarm;
 mod answer;
 mod calls;
 mod changes;
@@ -54,6 +55,7 @@ pub use programs::Startable;
 pub use start::{ARGUMENT_BYTES, Program, arguments, random_bytes};
 pub use tree::Preopen;
 
+use alarm::Alarm;
 use clock::Clock;
 use errno::Errno;
 use heap::Heap;
@@ -123,6 +125,8 @@ pub struct Arbiter {
     patience: Duration,
     counts: Counts,
     logger: Option<Logger>,
+    /// The timer of a domain without threads, once it was set.
+    alarm: Option<Alarm>,
 }
 
 impl std::fmt::Debug for Arbiter {
@@ -150,6 +154,7 @@ impl Arbiter {
             patience: policy.quota.wait,
             counts: Counts::default(),
             logger: None,
+            alarm: None,
         }
     }
 
@@ -165,6 +170,13 @@ impl Arbiter {
     pub fn program(mut self) -> Self {
         self.program = true;
         self
+    }
+
+    /// Says whether the domain may have a timer. Its signal interrupts a domain that computes if
+    /// the world has no other one and is built with [`sfi_loader::Builder::timed`]. Otherwise it
+    /// waits for the domain's next call.
+    pub fn has_timer(&self) -> bool {
+        [libc::SYS_alarm, libc::SYS_setitimer].into_iter().any(|number| self.calls.contains(number))
     }
 
     /// Returns the counts of calls that were made and refused. The handle stays valid after the
@@ -184,8 +196,22 @@ impl Arbiter {
         if let Some(exit) = state.exit {
             return self.end(exit);
         }
+        self.watch_timer(cx, &mut state);
         self.keep(state, heap);
         Ok(encode(answer))
+    }
+
+    /// Lets the end of the timer interrupt the domain while it computes, if the world allows that.
+    fn watch_timer(&mut self, cx: &mut HostCall<'_>, state: &mut State) {
+        let end = state.signals.timer_end();
+        if end.is_none() && self.alarm.is_none() {
+            return;
+        }
+        let interrupted =
+            state.interrupted.get_or_insert_with(|| cx.allow_interruptions(sfi_contract::names::HANDLERS));
+        if let Some(stopper) = cx.stopper().filter(|_| *interrupted) {
+            self.alarm.get_or_insert_default().set(end, || move || stopper.interrupt());
+        }
     }
 
     /// Takes the caller's state out of the arbiter, and its heap out of the state.

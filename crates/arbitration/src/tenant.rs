@@ -20,6 +20,8 @@ pub(crate) struct State {
     pub files: Descriptors,
     pub signals: Signals,
     pub children: Children,
+    /// Says whether signals interrupt the domain while it computes, once that was asked.
+    pub interrupted: Option<bool>,
     /// Made at the first call, because the domain's header page tells where its heap is.
     pub heap: Option<Heap>,
     /// The exit that the domain asked for.
@@ -69,6 +71,7 @@ impl Tenants {
             files: Descriptors::new(&self.stdio, self.descriptors),
             signals: Signals::new(self.clock),
             children: Children::default(),
+            interrupted: None,
             heap: None,
             exit: None,
         }

@@ -59,6 +59,9 @@ pub fn add(
         let mut arbiter = logging(arbiter, log, &format!("{name}: "), records);
         counts.push((name.clone(), arbiter.counts()));
         if domain.threads == 1 {
+            if arbiter.has_timer() && manifest.domains.len() == 1 {
+                builder = builder.timed();
+            }
             builder = builder.host_fn(arbiter_of(name), move |cx| arbiter.host_call(cx));
             continue;
         }

@@ -19,7 +19,9 @@ fn same(name: &str, code: i32) {
     let bench = Bench::new();
     let file = source(name);
     let native = bench.path("native");
-    succeed(Command::new("musl-gcc").args(["-O2", "-w"]).arg(&file).arg("-o").arg(&native));
+    // musl has no fibers of its own.
+    let gcc = if name == "fibers.c" { "gcc" } else { "musl-gcc" };
+    succeed(Command::new(gcc).args(["-O2", "-w"]).arg(&file).arg("-o").arg(&native));
     let expected = text(&Command::new(&native).output().expect("runs").stdout);
     assert!(expected.lines().count() > 5, "{expected}");
     for mode in MODES {
@@ -48,6 +50,40 @@ fn run(source: &str, code: i32) -> Output {
 #[test]
 fn handlers_run_at_system_calls() {
     same("calls.c", 128 + 15);
+}
+
+/// A timer interrupts code that makes no call, at any instruction.
+#[test]
+fn timers_interrupt_work() {
+    same("timers.c", 128 + 14);
+}
+
+/// A handler switches to another fiber, which is interrupted as well. Each goes on where it was.
+#[test]
+fn timers_switch_fibers() {
+    same("fibers.c", 6);
+}
+
+/// Beside another domain nothing interrupts a program, and its timer's signal waits for a call.
+#[test]
+fn beside_another_domain_a_timer_waits_for_a_call() {
+    let source = "#include <signal.h>\n#include <stdio.h>\n#include <unistd.h>\n#include <sys/time.h>\n\
+        static volatile int count;\nstatic void note(int s) { (void)s; count++; }\n\
+        int main(void) { signal(SIGALRM, note); struct itimerval t = {{0, 0}, {0, 1000}};\n\
+        setitimer(ITIMER_REAL, &t, 0); for (volatile long i = 0; i < 100000000; i++); int during = count;\n\
+        getppid(); printf(\"%d %d\\n\", during, count); return 0; }";
+    let bench = Bench::new();
+    bench.write("prog.c", source.as_bytes());
+    build(&bench, "write", &bench.path("prog.c"));
+    let bytes = std::fs::read(bench.path("prog")).expect("linked");
+    let start = bytes.windows(8).position(|window| window == b"!<arch>\n").expect("an archive");
+    bench.write("prog.a", &bytes[start..]);
+    let domain = "[entry]\ndomain = \"app\"\nfunction = \"main\"\nargs = []\n[domains.app]\nobjects = [\"prog.a\"]\n\
+        memory = \"16 MiB\"\n[domains.app.syscalls]\nallow = [\"all\"]\n";
+    for (other, expected) in [("", "1 1\n"), ("[domains.other]\nobjects = []\n", "0 1\n")] {
+        bench.write("m.toml", format!("{domain}{other}").as_bytes());
+        assert_eq!(text(&bench.run(&["run", "m.toml"], 0).stdout), expected, "{other}");
+    }
 }
 
 #[test]

@@ -5,8 +5,8 @@
 //! name, its registers are 0, the floating-point state is that of a new thread, and its return
 //! address is the domain's trap. The registers of the interrupted code are kept here, in memory of
 //! the host. Its scratch words in the TCB page are kept with them. The function's return faults at
-//! the trap with the stack pointer of the interruption, and the handler of that fault puts all of
-//! them back.
+//! the trap with the stack pointers of the interruption, and the handler of that fault puts all of
+//! them back. Functions may return in any order, because the domain may switch fibers in them.
 //!
 //! This is safe at every instruction of the text, also inside an unsafe region. The domain goes on
 //! with the registers that it had, and regions read only memory that nobody can write. Gates and
@@ -18,11 +18,11 @@
 //! then leave it as it is. Neither of them is changed or put back.
 
 use crate::fault::deliver;
-use crate::fault::interrupted::{Interruptions, REGISTERS, WORDS};
+use crate::fault::interrupted::{Interruptions, Kept, NESTED, REGISTERS, WORDS};
 use crate::fault::watch::{self, Watch};
 use crate::gate::MXCSR_DEFAULT;
 use crate::gate::control_stack::ControlStack;
-use crate::gate::records::{Context, Status};
+use crate::gate::records::{Context, DomainState, Status};
 use libc::{REG_R15, REG_RIP, REG_RSP, c_int, siginfo_t, ucontext_t};
 use sfi_contract::layout::{STACK_BELOW, TCB_R15};
 use std::ops::Range;
@@ -83,12 +83,14 @@ pub(crate) unsafe fn interrupt(context: &mut Context, machine: &mut ucontext_t) 
             return false;
         }
         let stack = &mut *all.kept.get();
-        // Functions that were left by a jump do not return any more.
-        let trap = all.place.trap.number();
-        while let Some(last) = stack.used.checked_sub(1).map(|last| &stack.kept[last])
-            && !(last.rsp() > rsp && ((last.rsp() - 8) as *const u64).read() == trap)
-        {
-            stack.used -= 1;
+        if stack.used == NESTED {
+            // A function that was left by a jump does not return any more. One of a fiber that
+            // waits looks alike, so the oldest goes, and only if there is no room.
+            let trap = all.place.trap.number();
+            let left = |kept: &Kept| kept.rsp() <= rsp || ((kept.rsp() - 8) as *const u64).read() != trap;
+            if let Some(oldest) = stack.kept.iter().position(left) {
+                stack.remove(oldest);
+            }
         }
         let Some(kept) = stack.kept.get_mut(stack.used) else { return false };
         let Some((state, size)) = floats(machine, kept.floats.len()) else { return false };
@@ -128,13 +130,8 @@ pub(crate) unsafe fn go_on(context: &Context, signal: c_int, info: &siginfo_t, m
             return false;
         }
         let stack = &mut *all.kept.get();
-        while let Some(last) = stack.used.checked_sub(1).map(|last| &stack.kept[last])
-            && last.rsp() < rsp
-        {
-            stack.used -= 1;
-        }
-        let last = stack.used.checked_sub(1).map(|last| &stack.kept[last]);
-        let Some(kept) = last.filter(|last| last.rsp() == rsp) else { return false };
+        let Some(number) = stack.find(rsp, gregs[REG_R15 as usize]) else { return false };
+        let kept = &stack.kept[number];
         let Some((state, size)) = floats(machine, kept.floats.len()) else { return false };
         machine.uc_mcontext.gregs[..REGISTERS].copy_from_slice(&kept.registers);
         let words = (domain.tcb.number() + TCB_R15.addend as u64) as *mut u64;
@@ -152,7 +149,7 @@ pub(crate) unsafe fn go_on(context: &Context, signal: c_int, info: &siginfo_t, m
         if let (Some(keys), Some(old)) = (keys, old.1) {
             keys.write(old);
         }
-        stack.used -= 1;
+        stack.remove(number);
     }
     true
 }
@@ -178,9 +175,22 @@ impl Watch {
         }
     }
 
+    /// Forgets that a domain may be interrupted, and what was kept of its life, which is over. No
+    /// call of the domain is in progress.
+    pub(crate) fn forget_interruptions(&self, domain: *const DomainState) {
+        if self.interruptions().is_none_or(|all| !ptr::eq(all.domain, domain)) {
+            return;
+        }
+        self.want_interruption(false);
+        let all = self.interruptions.swap(ptr::null_mut(), Ordering::AcqRel);
+        // SAFETY: `allow_interruptions` made it. Only this thread and its signal handlers use it,
+        // and these find it no more.
+        drop(unsafe { Box::from_raw(all) });
+    }
+
     /// Returns the record of the domain that may be interrupted.
     pub(super) fn interruptions(&self) -> Option<&Interruptions> {
-        // SAFETY: the record is never replaced, and is dropped with the watch.
+        // SAFETY: the thread that runs the world drops the record, or the last owner of the watch.
         unsafe { self.interruptions.load(Ordering::Acquire).as_ref() }
     }
 }

@@ -2,8 +2,8 @@
 //! registers of the code that it interrupts.
 
 use crate::gate::records::{Caught, DomainState};
-use libc::REG_RSP;
-use sfi_contract::layout::{TCB_R15, TCB_SCRATCH, TCB_SCRATCH_SLOTS};
+use libc::{REG_R15, REG_RSP};
+use sfi_contract::layout::{STACK_BELOW, TCB_R15, TCB_SCRATCH, TCB_SCRATCH_SLOTS};
 use std::arch::x86_64::__cpuid_count;
 use std::cell::UnsafeCell;
 
@@ -33,7 +33,7 @@ pub(crate) struct Interruptions {
     pub(super) kept: UnsafeCell<Stack>,
 }
 
-/// Interruptions that have not returned, the outermost first.
+/// Interruptions that have not returned, the oldest first.
 #[derive(Debug)]
 pub(super) struct Stack {
     pub(super) kept: [Kept; NESTED],
@@ -73,6 +73,22 @@ impl Interruptions {
     /// Returns the components of the floating-point state that are the host's.
     pub(super) fn of_host(&self) -> u64 {
         if self.x87 { KEYS_BIT } else { KEYS_BIT | X87_BIT }
+    }
+}
+
+impl Stack {
+    /// Returns the interruption to which a return belongs, by its stack pointers. Fibers with equal
+    /// control stacks have different data stacks. Otherwise the last one counts. Async-signal-safe.
+    pub(super) fn find(&self, rsp: u64, lead: i64) -> Option<usize> {
+        let here = || (0..self.used).rev().filter(|i| self.kept[*i].rsp() == rsp);
+        let own = |i: &usize| self.kept[*i].registers[REG_R15 as usize].wrapping_sub(STACK_BELOW) == lead;
+        here().find(own).or_else(|| here().next())
+    }
+
+    /// Removes an interruption. Async-signal-safe.
+    pub(super) fn remove(&mut self, number: usize) {
+        self.kept[number..self.used].rotate_left(1);
+        self.used -= 1;
     }
 }
 

@@ -232,8 +232,8 @@ mod tests {
     use crate::fault::limits::reason;
     use crate::gate::ids::{DomainId, Id};
 
-    /// Two lanes end a domain of one life, each by its own fault. Returns what the calls say, and
-    /// whether each lane has a fault.
+    /// Ends one life of a domain in two lanes, in each by a fault. Returns the statuses of the
+    /// calls, and whether each lane has a fault.
     fn both(faults: [(i32, u32); 2]) -> ([Status; 2], [bool; 2]) {
         let members = found(1, 2).unwrap();
         let mut states = [0, 1].map(|_| DomainState::nobody(DomainId::of(0)));

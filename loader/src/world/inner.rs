@@ -82,6 +82,13 @@ impl Inner {
         found.ok_or_else(|| LookupError::Domain(name.to_owned()))
     }
 
+    /// Begins another life of a domain that no call returns to. It has nothing of the last one.
+    pub(crate) fn new_life(&mut self, index: DomainId) {
+        self.domains[index].birth = self.supply.lives.new_birth();
+        let state = self.domains[index].state;
+        self.time.watched.as_ref().inspect(|watched| watched.shared().forget_interruptions(state));
+    }
+
     /// Returns the code that a pointer of a domain means.
     pub(crate) fn code_at(&self, domain: DomainId, pointer: u64) -> Option<WindowOffset> {
         let domain = &self.domains[domain];

@@ -211,7 +211,7 @@ impl Inner {
         raised::reset(&domain.window, &domain.image, &mut self.supply.places.rng)
             .and_then(|()| domain.kept.clear())
             .map_err(|error| MapError::new(&format!("domain `{}`", domain.name), error))?;
-        self.domains[index].birth = self.supply.lives.new_birth();
+        self.new_life(index);
         self.refill(index);
         let domain = &self.domains[index];
         // SAFETY: the state lives as long as the world; see the function's contract.

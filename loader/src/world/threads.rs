@@ -8,7 +8,7 @@
 
 use crate::fault::interrupted::Interruptions;
 use crate::fault::watch::{self, Watch};
-use crate::fault::watchdog;
+use crate::fault::watchdog::{self, Watched};
 use crate::gate::ids::{DomainId, Id};
 use crate::gate::records::CallFrame;
 use crate::load::view::{CANARIES, Seat};
@@ -80,13 +80,15 @@ impl HostCall<'_> {
         watch::of(context).is_some_and(|watch| watch.is_stopped() || watch.overdue() != 0)
     }
 
-    /// Lets the calling thread be interrupted ([`Stopper::interrupt`]). The caller, a domain with
-    /// threads, then goes on in its global function `entry`, without arguments. If that returns,
-    /// the thread goes on where it was, with all its registers. Returns whether the caller has such
-    /// a function.
+    /// Lets the calling thread be interrupted ([`Stopper::interrupt`]), until the caller's life
+    /// ends. The caller then goes on in its global function `entry`, without arguments. If that
+    /// returns, the thread goes on where it was, with all its registers. Returns whether the caller
+    /// has such a function, is alone in its world, and has threads or is in a world that the
+    /// watchdog looks at ([`Builder::timed`]).
     pub fn allow_interruptions(&mut self, entry: &str) -> bool {
-        let spec = self.spec();
-        if !spec.has_threads() || spec.lanes != 0 {
+        let world = self.world();
+        let watched = world.time.watched.as_ref().is_some_and(Watched::is_by_watchdog);
+        if !watched || world.domains.len() != 1 || world.lane.is_some() {
             return false;
         }
         let Some(place) = self.continuation(0, entry) else { return false };
@@ -243,7 +245,10 @@ pub(crate) fn check(domain: &DomainSpec) -> Result<(), SpecError> {
 /// Refuses what only domains with one thread can do.
 pub(crate) fn only_without(domain: &DomainSpec) -> Result<(), BuildError> {
     match domain.has_threads() && domain.lanes == 0 {
-        true => Err(SpecError::Threads { domain: domain.name.clone(), why: "it begins only once" }.into()),
+        true => {
+            Err(SpecError::Threads { domain: domain.name.clone(), why: "it begins only once; build a new world" }
+                .into())
+        }
         false => Ok(()),
     }
 }

@@ -5,7 +5,6 @@
 //! when the domain does. The first thread that ends the domain (by an exit, a fault, a signal) ends
 //! all others.
 
-mod alarm;
 mod death;
 mod kinds;
 mod roster;
@@ -13,12 +12,12 @@ mod waiting;
 
 pub use death::Death;
 
+use crate::alarm::Alarm;
 use crate::errno::Errno;
 use crate::futex::{Wait, Waits};
 use crate::process::{Exit, SELF};
 use crate::signals::{ThreadSignals, bit_of};
 use crate::{Arbiter, Calls, Request, encode};
-use alarm::Alarm;
 use roster::Roster;
 use sfi_contract::{names, requests};
 use sfi_loader::{HostCall, HostError, Thread, ThreadStart};

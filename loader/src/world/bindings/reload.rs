@@ -247,9 +247,8 @@ impl Inner {
 
     /// Replaces a domain that no call returns to by a loaded one.
     fn replace(&mut self, index: DomainId, loaded: Raised, spec: Arc<DomainSpec>) {
-        let birth = self.supply.lives.new_birth();
+        self.new_life(index);
         let domain: &mut Domain = &mut self.domains[index];
-        domain.birth = birth;
         // SAFETY: the state lives as long as the world, and nobody else uses it now.
         unsafe {
             let state = &mut *domain.state;

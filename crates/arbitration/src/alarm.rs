@@ -1,5 +1,5 @@
-//! The timer of a domain with threads (`alarm`, `setitimer`). A thread of the host waits for its
-//! end and lets a thread of the domain know, which waits or computes.
+//! The timer of a domain (`alarm`, `setitimer`). A thread of the host waits for its end and lets
+//! the domain know, which waits or computes.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -9,7 +9,7 @@ const STACK: usize = 64 << 10;
 
 /// The timer. Dropping it ends the thread.
 #[derive(Debug, Default)]
-pub(super) struct Alarm(Arc<Shared>);
+pub(crate) struct Alarm(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
@@ -54,7 +54,7 @@ impl Shared {
 impl Alarm {
     /// Sets the end, or none. The first one starts the thread, which calls the function that `tell`
     /// gives at each end. If it does not start, threads see the end at their calls.
-    pub(super) fn set<T: Fn() + Send + 'static>(&self, end: Option<Instant>, tell: impl FnOnce() -> T) {
+    pub(crate) fn set<T: Fn() + Send + 'static>(&self, end: Option<Instant>, tell: impl FnOnce() -> T) {
         let mut state = self.0.lock();
         if state.last == end {
             return;
