@@ -18,6 +18,10 @@ pub struct Args {
     /// Measure the tools instead: rewriting, loading, commands that do nothing
     #[arg(long, conflicts_with_all = ["programs", "start"])]
     tools: bool,
+    /// Measure programs with one thread and with two instead: what the second thread gains,
+    /// natively and in domains
+    #[arg(long, conflicts_with_all = ["start", "tools", "wasm", "svg"])]
+    threads: bool,
     /// Add columns of clang, and of WebAssembly by wasm2c and in Wasmtime, which is built for this
     #[arg(long, conflicts_with_all = ["start", "tools"])]
     wasm: bool,
@@ -32,7 +36,9 @@ pub struct Args {
 /// Runs the task.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     setup::ensure(setup::BASE)?;
-    if !args.start && !args.tools {
+    if args.threads {
+        sources::fetch(&["libzstd"])?;
+    } else if !args.start && !args.tools {
         sources::ensure()?;
         sources::fetch(sources::BENCH)?;
     }
@@ -44,14 +50,18 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         start::run(&sfi)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let example = if args.tools { "tools" } else { "programs" };
+    let example = match (args.tools, args.threads) {
+        (true, _) => "tools",
+        (_, true) => "threads",
+        _ => "programs",
+    };
     let mut command = Command::new(cargo());
     command.args(["run", "--release", "--quiet", "-p", "sfi-benches", "--example", example, "--"]);
     if !args.tools {
         command.arg(&sources);
     }
     command.arg(&sfi);
-    if !args.tools {
+    if example == "programs" {
         command.arg(format!("--layouts={}", args.layouts));
     }
     if args.wasm {
