@@ -64,19 +64,19 @@ impl Clock {
         Ok(now)
     }
 
-    /// As [`Clock::to_step`], but never longer than `longest`.
+    /// As [`Clock::aligned`], but never longer than `longest`.
     pub(crate) fn span(&self, time: Duration) -> Duration {
-        self.to_step(time).min(self.longest)
+        self.aligned(time).min(self.longest)
     }
 
-    /// As [`Clock::to_step`], but no time stays none, with which a call only looks.
+    /// As [`Clock::aligned`], but no time stays none, with which a call only looks.
     pub(crate) fn patience(&self, time: Duration) -> Duration {
-        if time.is_zero() { time } else { self.to_step(time) }
+        if time.is_zero() { time } else { self.aligned(time) }
     }
 
     /// Returns the time from now to the end of `time` and then to the clock's next step, so that
     /// waking up tells no more than the clock does.
-    pub(crate) fn to_step(&self, time: Duration) -> Duration {
+    pub(crate) fn aligned(&self, time: Duration) -> Duration {
         let start = clock_gettime(ClockId::Monotonic);
         let start = Duration::new(start.tv_sec as u64, start.tv_nsec as u32);
         let end = start.saturating_add(time).as_nanos().next_multiple_of(u128::from(self.step));

@@ -254,7 +254,7 @@ impl Signals {
     /// zero.
     fn end_after(&self, time: Duration) -> Option<Instant> {
         let time = Some(time).filter(|time| !time.is_zero())?;
-        Instant::now().checked_add(self.clock.to_step(time))
+        Instant::now().checked_add(self.clock.aligned(time))
     }
 
     /// Returns the time until the timer's end.

@@ -107,8 +107,12 @@ pub(crate) fn poll_list(
     if count > files.limit() as u64 {
         return Err(Errno::INVAL);
     }
-    cx.memory().writable(list, 8 * count as usize)?;
-    let mut bytes = cx.read(list, 8 * count as usize)?;
+    let mut bytes = Vec::new();
+    // A program that only waits passes no list.
+    if count > 0 {
+        cx.memory().writable(list, 8 * count as usize)?;
+        bytes = cx.read(list, 8 * count as usize)?;
+    }
     let entry = |entry: &[u8]| {
         let events = u16::from_le_bytes([entry[4], entry[5]]);
         (i32::from_le_bytes([entry[0], entry[1], entry[2], entry[3]]), PollFlags::from_bits_retain(events))
@@ -118,7 +122,9 @@ pub(crate) fn poll_list(
     for (entry, found) in bytes.chunks_exact_mut(8).zip(&found) {
         entry[6..8].copy_from_slice(&found.bits().to_le_bytes());
     }
-    cx.write(list, &bytes)?;
+    if count > 0 {
+        cx.write(list, &bytes)?;
+    }
     Ok(found.iter().filter(|found| !found.is_empty()).count() as u64)
 }
 

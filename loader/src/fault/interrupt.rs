@@ -84,11 +84,16 @@ pub(crate) unsafe fn interrupt(context: &mut Context, machine: &mut ucontext_t) 
         }
         let stack = &mut *all.kept.get();
         if stack.used == NESTED {
-            // A function that was left by a jump does not return any more. One of a fiber that
-            // waits looks alike, so the oldest goes, and only if there is no room.
+            // A function that was left by a jump does not return any more: its place is above all
+            // calls, or taken. One of a fiber that waits looks alike, so the oldest goes, and only
+            // if there is no room.
             let trap = all.place.trap.number();
-            let left = |kept: &Kept| kept.rsp() <= rsp || ((kept.rsp() - 8) as *const u64).read() != trap;
-            if let Some(oldest) = stack.kept.iter().position(left) {
+            let taken = |i: usize| stack.kept[i + 1..].iter().any(|later| later.rsp() == stack.kept[i].rsp());
+            let left = |i: &usize| {
+                let at = stack.kept[*i].rsp();
+                at <= rsp || ((at - 8) as *const u64).read() != trap || taken(*i)
+            };
+            if let Some(oldest) = (0..NESTED).find(left) {
                 stack.remove(oldest);
             }
         }
