@@ -18,7 +18,7 @@
 //! then leave it as it is. Neither of them is changed or put back.
 
 use crate::fault::deliver;
-use crate::fault::interrupted::{Interruptions, Kept, NESTED, REGISTERS, WORDS};
+use crate::fault::interrupted::{Interruptions, NESTED, REGISTERS, WORDS};
 use crate::fault::watch::{self, Watch};
 use crate::gate::MXCSR_DEFAULT;
 use crate::gate::control_stack::ControlStack;
