@@ -11,7 +11,7 @@
 //!
 //! The slot leads to the place that entry and base mean, if array and table agree entry by entry.
 //! So both registers are pointers to one place, from the sum on. Until the jump nobody else may use
-//! them.
+//! them. After it, a function may return with them.
 
 use crate::alike::RegisterPlace;
 use crate::code::{Flow, Index, Insn};
@@ -38,7 +38,6 @@ impl Walk<'_, '_, '_> {
         };
         let own = |op: u32| ins.op_kind(op) == OpKind::Register && number(ins.op_register(op)) == Some(register);
         if summed && context.old.flow[at] == Flow::JumpIndirect && own(0) {
-            stand.slotted = None;
             // No function gets the target of a switch.
             block.ops.push(Op::Forget(whole(register)));
             return Ok(false);
@@ -168,7 +167,8 @@ fn compare(
     while let Some((base, by)) = graph.base(section, table + 4 * count).filter(|(base, _)| *base == table) {
         let entry = relocation(old, table + 4 * count).and_then(|r| tables::entry(context, r, (4 * count, by)));
         let word = relocation(new, first + 8 * count).filter(|r| r.kind == kind::ABSOLUTE && r.addend == 0);
-        let slot = word.and_then(|r| context.new_meaning(r.symbol, 0));
+        // A landing pad is another place than its label.
+        let slot = word.and_then(|r| context.new_place(r.symbol)).map(|place| (place, 0));
         if entry.is_none() || entry != slot {
             return wrong(format!(
                 "entry {count} of the switch table at {base:#x} leads elsewhere in its array of slots"

@@ -187,6 +187,17 @@ impl<'p, 'a> Context<'p, 'a> {
         }
     }
 
+    /// Returns the place of code that a symbol of the new object means, be it a landing pad.
+    pub(crate) fn new_place(&self, symbol: usize) -> Option<Spot> {
+        let of = self.pair.new.symbols.get(symbol)?;
+        match of.place {
+            sfi_elf::Place::Section(section) if self.pair.new.sections[section].is_executable() => {
+                Some(Spot::Code(section, of.value))
+            }
+            _ => None,
+        }
+    }
+
     fn meaning(&self, is_new: bool, symbol: usize, more: i64) -> Option<Meaning> {
         if is_new { self.new_meaning(symbol, more) } else { self.old_meaning(symbol, more) }
     }

@@ -659,13 +659,16 @@ impl Walk<'_, '_, '_> {
         }
         let delta = stand.delta;
         let after = block.ops.len();
+        let slotted = stand.slotted.take().map(|slotted| whole(slotted.register));
+        let way = slotted.map_or(Way::Plain, Way::Switch);
         for to in targets.inside {
             if targets.tail && self.graph.facts.get(&to).and_then(crate::facts::Facts::height) != Some(0) {
                 // The jump may be a tail call, so nothing is on the stack. It cannot lead to a
                 // label with something there.
                 continue;
             }
-            let lost = match self.context.old.pad[to] {
+            // The slots of an array lead to the labels and not to their pads.
+            let lost = match self.context.old.pad[to].filter(|_| slotted.is_none()) {
                 None => lost,
                 Some(pad) => {
                     // The landing pad's code is part of the way to the label.
@@ -676,15 +679,15 @@ impl Walk<'_, '_, '_> {
                     new.write(&mut self.values, register.full_register(), masked);
                     new.flags = std::array::from_fn(|_| self.values.junk());
                     let (section, offset) = self.context.old.place[to];
-                    let mut way = Stand { place: (section as usize, u64::from(pad)), ..stand.clone() };
+                    let mut there = Stand { place: (section as usize, u64::from(pad)), ..stand.clone() };
                     let end = (section as usize, u64::from(offset));
-                    self.run_to(&mut new, &mut way, end)?;
+                    self.run_to(&mut new, &mut there, end)?;
                     let facts = stand.facts.clone();
                     let mut delta = delta;
                     self.compare(old, &new, &facts, kept, &mut delta)?
                 }
             };
-            self.edge(Edge { from: at, to, lost, after, way: Way::Plain }, stand, block)?;
+            self.edge(Edge { from: at, to, lost, after, way }, stand, block)?;
         }
         Ok(false)
     }

@@ -18,10 +18,16 @@ use crate::walk::{Block, Callee, Op, Way};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// The state of registers at a point. Registers in neither `valid` nor `as_entry` are lost.
+///
+/// A lost register is *spent* if no way to the point loses anything but the target of a switch that
+/// the original program has jumped to. No function returns such a target on purpose. `or_entry` are
+/// the spent registers that are as at the entry on some of the ways.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct State {
     valid: Set,
     as_entry: Set,
+    spent: Set,
+    or_entry: Set,
     /// Registers whose content the original program may have put there on purpose. Values that
     /// unknown functions leave do not count.
     meant: Set,
@@ -29,7 +35,7 @@ struct State {
     harm: Set,
 }
 
-const TOP: State = State { valid: ALL, as_entry: 0, meant: 0, harm: 0 };
+const TOP: State = State { valid: ALL, as_entry: 0, spent: 0, or_entry: 0, meant: 0, harm: 0 };
 
 impl State {
     fn right(self) -> Set {
@@ -39,7 +45,22 @@ impl State {
     fn meet(self, other: State) -> State {
         let right = self.right() & other.right();
         let valid = self.valid & other.valid;
-        State { valid, as_entry: right & !valid, meant: self.meant | other.meant, harm: self.harm | other.harm }
+        let as_entry = right & !valid;
+        let spent = self.harmless() & other.harmless() & !right;
+        let or_entry = spent & (self.as_entry | other.as_entry | self.or_entry | other.or_entry);
+        State { valid, as_entry, spent, or_entry, meant: self.meant | other.meant, harm: self.harm | other.harm }
+    }
+
+    /// Returns the registers that are right or spent. A function may return with these.
+    fn harmless(self) -> Set {
+        self.right() | self.spent
+    }
+
+    /// Marks lost registers that hold the target of a switch in the original program.
+    fn spend(&mut self, set: Set) {
+        let set = set & !self.right();
+        self.spent |= set;
+        self.or_entry &= !set;
     }
 
     fn gain(&mut self, set: Set) {
@@ -49,6 +70,8 @@ impl State {
         }
         self.valid |= set & ALL;
         self.as_entry &= !set;
+        self.spent &= !set;
+        self.or_entry &= !set;
         self.meant |= set;
         self.harm &= !set;
     }
@@ -65,9 +88,13 @@ impl State {
         let preserved = wholes(&PRESERVED);
         let valid = end.valid & !preserved | end.as_entry & self.valid & !preserved | self.valid & preserved;
         let as_entry = end.as_entry & self.as_entry & !preserved | self.as_entry & preserved;
+        // A register that some way through the callee leaves alone must be harmless before it too.
+        let kept = end.or_entry | end.as_entry & self.spent;
+        let spent = (end.spent & !end.or_entry | kept & self.harmless()) & !preserved | self.spent & preserved;
+        let or_entry = spent & (self.as_entry | self.or_entry) & (kept | preserved);
         let meant = self.meant & !(writes | COUNT);
         let lost = self.right() & !(valid | as_entry) & self.meant;
-        State { valid, as_entry, meant, harm: (self.harm | lost) & !(writes | COUNT) }
+        State { valid, as_entry, spent, or_entry, meant, harm: (self.harm | lost) & !(writes | COUNT) }
     }
 
     /// Marks registers that the original program writes while the new one loses them. `meant`:
@@ -83,6 +110,8 @@ impl State {
         self.harm |= (set | count) & self.meant;
         self.valid &= !set;
         self.as_entry &= !set;
+        self.spent &= !set;
+        self.or_entry &= !set;
     }
 }
 
@@ -175,7 +204,10 @@ struct Function<'x, 'p, 'a> {
 impl Function<'_, '_, '_> {
     fn run(&mut self, entry: Index) -> Summary {
         let mut summary = UNSEEN;
-        let mut states = HashMap::from([(entry, State { valid: 0, as_entry: ALL, meant: ALL | COUNT, harm: 0 })]);
+        let mut states = HashMap::from([(
+            entry,
+            State { valid: 0, as_entry: ALL, spent: 0, or_entry: 0, meant: ALL | COUNT, harm: 0 },
+        )]);
         let mut work = vec![entry];
         while let Some(head) = work.pop() {
             let Some(block) = self.blocks.get(&head) else { continue };
@@ -193,6 +225,7 @@ impl Function<'_, '_, '_> {
                     after.lose(edge.lost);
                     match edge.way {
                         Way::Plain => {}
+                        Way::Switch(target) => after.spend(target),
                         Way::Landing => after.gain(wholes(&RESULTS)),
                         Way::Receiver => {
                             after = self.thrown;
@@ -370,7 +403,7 @@ impl Function<'_, '_, '_> {
     }
 
     fn need_results(&mut self, at: Index, state: State) {
-        let lost = wholes(&RESULTS) & !state.right();
+        let lost = wholes(&RESULTS) & !state.harmless();
         if lost != 0 {
             self.fault(at, || format!("the function returns with {} overwritten by the new code", names(lost)));
         }

@@ -506,9 +506,12 @@ impl Graph {
                 // Tables of other functions may follow.
                 let mut inside = self.table(section as usize, base);
                 inside.retain(|to| self.group[*to] == self.group[at]);
-                let known = !inside.is_empty() && inside.iter().all(|to| !self.entry[*to]);
-                let tail = matches!(facts.height(), Some(0) | None);
-                if known { Targets { inside, tail: false } } else { Targets { inside: all(), tail } }
+                let count = inside.len();
+                inside.retain(|to| !self.entry[*to]);
+                // With something on the stack, an unused entry leads to the next function.
+                let tail = inside.len() != count || inside.is_empty();
+                let tail = tail && matches!(facts.height(), Some(0) | None);
+                Targets { inside: if inside.is_empty() { all() } else { inside }, tail }
             }
             Fact::Sum | Fact::Entry(..) => Targets { inside: all(), tail: false },
             _ if !matches!(facts.height(), Some(0) | None) => Targets { inside: all(), tail: false },

@@ -7,7 +7,7 @@ use crate::object::{Spot, is_open, kind, may_go};
 use crate::report::Verdict;
 use sfi_contract::{Anchor, names};
 use sfi_elf::number::{SHT_GROUP, SHT_NOBITS, STT_FILE, STT_SECTION};
-use sfi_elf::{Place, Relocation, Symbol};
+use sfi_elf::{Place, Relocation, Section, Symbol};
 use std::collections::HashMap;
 
 /// A difference: verdict, text, original section, offset.
@@ -167,7 +167,9 @@ fn slots(context: &Context<'_, '_>, graph: &Graph, found: &mut Vec<Difference>) 
     if padded.is_empty() {
         return;
     }
-    for (index, section) in context.pair.new.sections.iter().enumerate().filter(|(_, s)| s.is_allocated()) {
+    // Switches that jump by an array of slots use no pads, and `arrays` compares their slots.
+    let named = |s: &Section<'_>| s.is_allocated() && !s.is_slot_array();
+    for (index, section) in context.pair.new.sections.iter().enumerate().filter(|(_, s)| named(s)) {
         for reloc in section.relocations.iter().filter(|r| r.kind != kind::PLT32) {
             // A record for the unwinder begins with the address of its code. Nothing jumps there.
             if section.name == sfi_contract::names::UNWIND_SECTION && reloc.offset == 0 {

@@ -78,6 +78,8 @@ pub(crate) struct Edge {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
     Plain,
+    /// A switch takes the edge, and its target is in these registers.
+    Switch(Set),
     /// An exception takes the edge. Both programs get values in rax and rdx on it.
     Landing,
     /// A far jump in a callee takes the edge. Both programs get a frame pointer on it.

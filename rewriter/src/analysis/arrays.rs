@@ -17,9 +17,9 @@
 //! the target of a switch for the jump alone.
 
 use crate::analysis::flow::{FlowGraph, JumpKind, Switch};
-use crate::analysis::live::{self, Liveness};
-use crate::analysis::pads::Pads;
+use crate::analysis::live::Liveness;
 use crate::analysis::regs::{Effects, FLAGS, bit};
+use crate::analysis::spent::Spent;
 use crate::object::address::{Addresses, Table};
 use crate::object::decode::{Code, Flow, InsnIndex, PerInsn};
 use foldhash::{HashMap, HashSet};
@@ -50,19 +50,18 @@ impl Arrays {
         graph: &FlowGraph,
         effects: &PerInsn<Effects>,
         live: &Liveness,
-        pads: &Pads,
     ) -> Arrays {
         let mut arrays = Arrays::default();
         if graph.switches.is_empty() {
             return arrays;
         }
-        let targets = live::of_targets(code, graph, effects);
+        let spent = Spent::find(code, graph, effects);
         let mut offsets = HashMap::<usize, i64>::default();
         let mut jumps: Vec<(&InsnIndex, &Switch)> = graph.switches.iter().collect();
         jumps.sort_unstable_by_key(|(at, _)| **at);
         for (&jump, switch) in jumps {
-            let inside = graph.jump_kind(jump) == JumpKind::Inside && pads.unit(graph, jump).is_none();
-            if !inside || !is_line(code, graph, effects, (live, &targets), (switch, jump)) {
+            let inside = graph.jump_kind(jump) == JumpKind::Inside;
+            if !inside || !is_line(code, graph, effects, (live, &spent), (switch, jump)) {
                 continue;
             }
             let table = &addresses.tables[switch.table];
@@ -105,14 +104,14 @@ fn is_line(
     code: &Code<'_, '_>,
     graph: &FlowGraph,
     effects: &PerInsn<Effects>,
-    (live, targets): (&Liveness, &Liveness),
+    (live, spent): (&Liveness, &Spent),
     (switch, jump): (&Switch, InsnIndex),
 ) -> bool {
     let [load, sum, last] = [switch.load, switch.sum, jump].map(|at| &code.insns[at].ins);
     let target = last.op0_register();
     let base = load.memory_base();
     let names_r15 = |ins: &Instruction| {
-        let operands = [ins.op0_register(), ins.op1_register(), ins.memory_base(), ins.memory_index()];
+        let operands = [ins.op0_register(), ins.memory_index()];
         operands.iter().any(|register| register.full_register() == Register::R15)
     };
     let section = &code.object.sections[code.insns[jump].section as usize];
@@ -127,7 +126,7 @@ fn is_line(
         // A group that is left out would take the targets with it.
         && section.flags & elf::SHF_GROUP.0 == 0
         && live.after[jump] & FLAGS == 0
-        && targets.after[jump] & bit(target) == 0;
+        && graph.jump_targets(jump).iter().all(|label| spent.is_dead(graph, *label, target));
     let line = || switch.load.next().until(jump.next());
     let straight = || line().all(|at| !graph.label[at] && (at == jump || code.insns[at].flow == Flow::Next));
     let others = || {

@@ -1,4 +1,4 @@
-//! Phase 7c: the places where %al may hold the number of vector registers that a variadic call
+//! Phase 7b: the places where %al may hold the number of vector registers that a variadic call
 //! passes.
 //!
 //! Compilers write it just before the call, as a constant. After a call, or a 64-bit load, rax

@@ -29,17 +29,6 @@ fn is_local_call(code: &Code<'_, '_>, dest: Dest) -> bool {
 
 /// Computes liveness.
 pub(crate) fn liveness(code: &Code<'_, '_>, graph: &FlowGraph, effects: &PerInsn<Effects>) -> Liveness {
-    find(code, graph, effects, arguments())
-}
-
-/// Computes liveness of values that are passed to no function on purpose, such as the target of a
-/// switch. Calls of functions that this object does not know read nothing of them.
-pub(crate) fn of_targets(code: &Code<'_, '_>, graph: &FlowGraph, effects: &PerInsn<Effects>) -> Liveness {
-    find(code, graph, effects, 0)
-}
-
-/// Computes liveness. `passed_on` are the registers that any call may take.
-fn find(code: &Code<'_, '_>, graph: &FlowGraph, effects: &PerInsn<Effects>, passed_on: Set) -> Liveness {
     let call_clobbered = GPRS & !callee_saved();
     // Registers that each unit writes itself or lets unknown callees write.
     let mut clobbered = HashMap::<u32, Set>::new();
@@ -109,13 +98,13 @@ fn find(code: &Code<'_, '_>, graph: &FlowGraph, effects: &PerInsn<Effects>, pass
                     // Hand-written functions take arguments in any register, so every register that
                     // the callee reads is live.
                     let taken = insn_of(code, dest).map_or(0, |to| before[to]);
-                    (passed_on | callee_saved() | (taken & GPRS), FLAGS | rax)
+                    (arguments() | callee_saved() | (taken & GPRS), FLAGS | rax)
                 }
-                Flow::Call(_) => (passed_on | callee_saved(), call_clobbered | FLAGS),
-                Flow::CallIndirect => (effects[at].uses | passed_on | callee_saved(), call_clobbered | FLAGS),
+                Flow::Call(_) => (arguments() | callee_saved(), call_clobbered | FLAGS),
+                Flow::CallIndirect => (effects[at].uses | arguments() | callee_saved(), call_clobbered | FLAGS),
                 Flow::Jump(dest) | Flow::Branch(dest) => {
                     if insn_of(code, dest).is_none_or(|target| graph.entry[target]) {
-                        out |= passed | passed_on | results();
+                        out |= passed | arguments() | results();
                     }
                     (effects[at].uses, effects[at].kills)
                 }
@@ -123,7 +112,7 @@ fn find(code: &Code<'_, '_>, graph: &FlowGraph, effects: &PerInsn<Effects>, pass
                     if graph.jump_kind(at) == JumpKind::Far {
                         out |= passed;
                     } else if graph.jump_kind(at) != JumpKind::Inside {
-                        out |= passed | passed_on;
+                        out |= passed | arguments();
                     }
                     (effects[at].uses, 0)
                 }

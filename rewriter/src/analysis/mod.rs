@@ -14,6 +14,7 @@ pub(crate) mod r15;
 pub(crate) mod reach;
 pub(crate) mod receive;
 pub(crate) mod regs;
+pub(crate) mod spent;
 pub(crate) mod text_reads;
 
 use crate::analysis::arrays::Arrays;
@@ -87,11 +88,11 @@ pub(crate) fn run(
     let slots = Slots::find(code, &graph, &effects, &states, &r15, &passed);
     let live = live::liveness(code, &graph, &effects);
     let counts = count::counts(code, addresses, &graph, &effects);
-    let pads = Pads::find(code, &graph, &live, &counts);
     // In mode match the check of a jump reads the whole address.
     let arrays = match mode {
         Mode::Match => Arrays::default(),
-        Mode::Write | Mode::Full => Arrays::find(code, addresses, &graph, &effects, &live, &pads),
+        Mode::Write | Mode::Full => Arrays::find(code, addresses, &graph, &effects, &live),
     };
+    let pads = Pads::find(code, &graph, &live, &counts, &arrays);
     (Found { graph, effects, states, live, counts, pads, r15, slots, arrays }, refusals)
 }

@@ -1,11 +1,13 @@
-//! Phase 7b: units whose indirect jumps leave no register free, or whose flags are live across one.
+//! Phase 7d: units whose indirect jumps leave no register free, or whose flags are live across one.
 //!
 //! Every label that such a jump may reach gets a landing pad. The jump saves a register (and the
 //! flags) to the TCB page and uses the register for its unsafe region. The pad restores them and
-//! goes on to the label. The pad's address takes the place of the label's.
+//! goes on to the label. The pad's address takes the place of the label's. Switches that jump by an
+//! array of slots need no pads, and their slots lead to the labels.
 //!
 //! Receivers ([`crate::analysis::receive`]) have pads too, which cut the control stack.
 
+use crate::analysis::arrays::Arrays;
 use crate::analysis::flow::{FlowGraph, JumpKind};
 use crate::analysis::live::Liveness;
 use crate::analysis::regs::{FLAGS, GPRS, VECTOR_COUNT, bit};
@@ -28,10 +30,17 @@ pub(crate) struct Pads {
 
 impl Pads {
     /// Finds the units that need pads.
-    pub(crate) fn find(code: &Code<'_, '_>, graph: &FlowGraph, live: &Liveness, counts: &PerInsn<bool>) -> Pads {
+    pub(crate) fn find(
+        code: &Code<'_, '_>,
+        graph: &FlowGraph,
+        live: &Liveness,
+        counts: &PerInsn<bool>,
+        arrays: &Arrays,
+    ) -> Pads {
         let mut pads = Pads { receivers: graph.far.all().collect(), ..Pads::default() };
         for (at, insn) in code.insns.iter_enumerated() {
-            if insn.flow != Flow::JumpIndirect || matches!(graph.jump_kind(at), JumpKind::Tail | JumpKind::Far) {
+            let leaves = matches!(graph.jump_kind(at), JumpKind::Tail | JumpKind::Far);
+            if insn.flow != Flow::JumpIndirect || leaves || arrays.is_part(at) {
                 continue;
             }
             let flags = live.after[at] & FLAGS != 0;

@@ -15,6 +15,14 @@ pub(crate) const CARRY: Set = flag(RflagsBits::CF);
 /// The number of vector registers that a variadic call finds in %al. It has its own bit, because
 /// masking a slot's address in rax keeps it.
 pub(crate) const VECTOR_COUNT: Set = 1 << 30;
+/// A set of parts of general registers: bits 0-15 for their low bytes, bits 16-31 for the rest.
+pub(crate) type Parts = u32;
+
+/// Returns both parts of registers.
+pub(crate) const fn whole(registers: Set) -> Parts {
+    (registers & GPRS) | (registers & GPRS) << 16
+}
+
 /// All general registers.
 pub(crate) const GPRS: Set = 0xffff;
 
@@ -57,6 +65,10 @@ pub(crate) struct Effects {
     pub uses: Set,
     /// Registers and flags that are surely and wholly overwritten.
     pub kills: Set,
+    /// Parts of registers that are read. A write of a part reads nothing.
+    pub reads: Parts,
+    /// Parts of registers that are surely overwritten.
+    pub covers: Parts,
     /// Registers and flags that are written in any way.
     pub writes: Set,
     /// The instruction writes memory, explicitly or implicitly.
@@ -85,9 +97,20 @@ fn one(factory: &mut InstructionInfoFactory, insn: &Insn) -> Effects {
             continue;
         }
         let whole = register.is_gpr32() || register.is_gpr64();
+        let high = matches!(register, Register::AH | Register::CH | Register::DH | Register::BH);
+        let parts = match register.size() {
+            1 if high => bit << 16,
+            1 => bit,
+            _ => self::whole(bit),
+        };
         match used.access() {
-            OpAccess::Read | OpAccess::CondRead => out.uses |= bit,
+            OpAccess::Read | OpAccess::CondRead => {
+                out.uses |= bit;
+                out.reads |= parts;
+            }
             OpAccess::Write => {
+                // A write of a word or of a high byte keeps some of the upper bytes.
+                out.covers |= if whole { parts } else { parts & GPRS };
                 if register.full_register() == Register::RAX && register != Register::AH {
                     out.kills |= VECTOR_COUNT;
                 }
@@ -102,6 +125,7 @@ fn one(factory: &mut InstructionInfoFactory, insn: &Insn) -> Effects {
             OpAccess::ReadWrite | OpAccess::CondWrite | OpAccess::ReadCondWrite => {
                 out.writes |= bit;
                 out.uses |= bit;
+                out.reads |= parts;
             }
             _ => {}
         }
@@ -116,14 +140,16 @@ fn one(factory: &mut InstructionInfoFactory, insn: &Insn) -> Effects {
             OpAccess::Write | OpAccess::CondWrite | OpAccess::ReadWrite | OpAccess::ReadCondWrite
         );
     }
-    // `xor %eax,%eax` reads nothing.
+    // `xor %eax,%eax` and `or $-1,%eax` read nothing.
     let zeroing = matches!(ins.mnemonic(), Mnemonic::Xor | Mnemonic::Sub)
         && ins.op_count() == 2
-        && ins.op0_register() == ins.op1_register()
-        && (ins.op0_register().is_gpr32() || ins.op0_register().is_gpr64());
-    if zeroing {
+        && ins.op0_register() == ins.op1_register();
+    let filling = ins.mnemonic() == Mnemonic::Or && ins.try_immediate(1).is_ok_and(|value| value as i32 == -1);
+    if (zeroing || filling) && (ins.op0_register().is_gpr32() || ins.op0_register().is_gpr64()) {
         let register = bit(ins.op0_register());
         out.uses &= !register;
+        out.reads &= !self::whole(register);
+        out.covers |= self::whole(register);
         out.kills |= register;
         out.writes |= register;
         if register == self::bit(Register::RAX) {

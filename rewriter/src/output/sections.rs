@@ -8,7 +8,7 @@ use crate::analysis::r15::kept::R15;
 use crate::analysis::r15::slot::Slots;
 use crate::debug::{DebugReloc, DebugSection, DebugTarget};
 use crate::object::address::{Addresses, is_dropped};
-use crate::object::decode::{Code, Dest, InsnIndex};
+use crate::object::decode::{Code, InsnIndex};
 use crate::object::read::{Place, SectionIndex, SymbolIndex};
 use crate::output::object::{Contents, NewObject, NewPlace, NewReloc, NewSection, NewSymbol};
 use crate::output::unwind_table;
@@ -77,7 +77,7 @@ pub(crate) fn assemble<'a>(
     for data in addresses.data.values() {
         symbols.need(address_of(pads, data.dest));
     }
-    let words: Vec<Target> = arrays.words.iter().map(|at| address_of(pads, Dest::Insn(*at))).collect();
+    let words: Vec<Target> = arrays.words.iter().map(|at| old(*at).into()).collect();
     words.iter().for_each(|target| symbols.need(*target));
     // The note, the arrays of slots and the debug sections come after the kept ones.
     let behind = count + 2 + usize::from(!words.is_empty());

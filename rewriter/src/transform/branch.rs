@@ -156,7 +156,10 @@ impl Transform<'_, '_, '_> {
         };
         self.adjust_to(wanted)?;
         let pads = self.facts.pads.unit(graph, self.at).filter(|_| !matches!(kind, JumpKind::Tail | JumpKind::Far));
-        let register = if let Some(flags) = pads {
+        let register = if self.facts.arrays.is_part(self.at) {
+            // It holds the slot already.
+            ins.op0_register()
+        } else if let Some(flags) = pads {
             self.store_fixed(spill_place(PAD_SLOT), PAD_REGISTER)?;
             if flags {
                 self.save_flags(PAD_FLAGS_SLOT)?;
@@ -167,9 +170,6 @@ impl Transform<'_, '_, '_> {
             }
             self.target_into(ins, PAD_REGISTER)?;
             PAD_REGISTER
-        } else if self.facts.arrays.is_part(self.at) {
-            // It holds the slot already.
-            ins.op0_register()
         } else {
             let Some(register) = jump_register(&ins, self.facts.live, self.facts.counts, self.at) else {
                 return Err(self.refuse(Reason::IndirectJump, "every register is live at the jump"));

@@ -1,6 +1,6 @@
-# Switches that jump by an array of dispatch slots, and those that keep their tables: a target in a
-# register of results, a target that is read again, flags of the sum that are read, a load that is
-# not in the jump's line, an entry that is read, a group.
+# Switches that jump by an array of dispatch slots, and those that keep their tables: a target that
+# is read again, flags of the sum that are read, a load that is not in the jump's line, an entry
+# that is read, a group.
         .text
         .globl  slots
         .type   slots,@function
