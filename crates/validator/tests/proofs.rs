@@ -469,6 +469,91 @@ fn a_wrong_array_of_slots_is_noticed() {
     assert!(names >= 4, "{names}");
 }
 
+/// Switches that leave their target in rax. `g` leaves it alone on one of its ways, and `k` jumps on
+/// one.
+const SPENT: &str = "
+    .macro switch a, b
+    lea 9f(%rip),%rdx
+    movslq (%rdx,%rdi,4),%rax
+    add %rdx,%rax
+    jmp *%rax
+    .section .rodata
+9:  .long \\a - 9b, \\b - 9b
+    .text
+    .endm
+    .globl f
+    .type f,@function
+f:  sub $8,%rsp
+    switch 1f, 2f
+1:  call g
+    lea 1(%r8),%rcx
+2:  lea 1(%r8),%rdi
+    add $8,%rsp
+    ret
+    .type g,@function
+g:  test %esi,%esi
+    je 3f
+    lea 1(%r8),%rdx
+    mov $2,%eax
+3:  ret
+    .type h,@function
+h:  sub $8,%rsp
+    call f
+    lea 1(%r8),%rsi
+    add $8,%rsp
+    ret
+    .type k,@function
+k:  test %esi,%esi
+    je 5f
+    switch 4f, 5f
+4:  mov $4,%eax
+5:  ret
+    .type m,@function
+m:  sub $8,%rsp
+    mov $5,%eax
+    call k
+    add $8,%rsp
+    ret
+    .section .note.GNU-stack,\"\",@progbits
+";
+
+/// A function may return with the target of its switch. Nobody may read it, and it makes no other
+/// register right.
+#[test]
+fn a_spent_target_that_is_read_is_noticed() {
+    let directory = tempfile::tempdir().expect("temporary directory");
+    let source = directory.path().join("spent.s");
+    std::fs::write(&source, SPENT).expect("source");
+    let original = object(&source, &[]).expect("assembles");
+    let output = rewrite(&original, &Options::default()).expect("rewritten");
+    assert_eq!(section(&output.bytes, ".sfi.slots").1, 4 * 8);
+    let proof = validate(&original, &output.bytes, &output.traces);
+    assert!(proof.holds(), "{}", words(&proof));
+    let patch = |bytes: &[u8], from: &[u8], to: &[u8]| {
+        let places: Vec<usize> = (0..bytes.len()).filter(|at| bytes[*at..].starts_with(from)).collect();
+        assert_eq!(places.len(), 1, "{from:x?}");
+        let mut bytes = bytes.to_vec();
+        bytes[places[0]..][..to.len()].copy_from_slice(to);
+        bytes
+    };
+    // Both programs read rax in place of r8.
+    for (operands, what) in [
+        (0x48, "the original program reads rax, which the new code has overwritten"),
+        (0x78, "the original program reads rax, which the new code has overwritten"),
+        (0x50, "the function called reads rax, which the new code has overwritten"),
+        (0x70, "the original program reads rax, which the new code has overwritten in a function called"),
+    ] {
+        let [original, bytes] =
+            [&original, &output.bytes].map(|bytes| patch(bytes, &[0x49, 0x8d, operands], &[0x48, 0x8d, operands]));
+        let words = words(&validate(&original, &bytes, &output.traces));
+        assert!(words.contains("wrong: ") && words.contains(what), "{operands:x}:\n{words}");
+    }
+    // The new program has another value, and `k` may leave it alone.
+    let bytes = patch(&output.bytes, &[0xb8, 5, 0, 0, 0], &[0xb8, 6, 0, 0, 0]);
+    let words = words(&validate(&original, &bytes, &output.traces));
+    assert!(words.contains("wrong: the function returns with rax overwritten"), "{words}");
+}
+
 /// The trace is no proof: if it lies about r15, the proof fails.
 #[test]
 fn a_wrong_trace_proves_nothing() {

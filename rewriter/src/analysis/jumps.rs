@@ -203,7 +203,8 @@ impl Search<'_, '_, '_, '_> {
         proven.or_else(|| any().cloned().map(sorted))
     }
 
-    /// Returns the parts of a switch that reads one table.
+    /// Returns the parts of a switch that reads one table, if its base is in a register that no
+    /// call may change.
     fn one_table(&self, at: InsnIndex) -> Option<Switch> {
         let jump = &self.code.insns[at].ins;
         if jump.op0_kind() != OpKind::Register {
@@ -218,9 +219,10 @@ impl Search<'_, '_, '_, '_> {
             Leaf::Address(by) => self.tables.numbers.get(by).copied(),
             _ => None,
         };
-        let leaves = self.reach.leaves(load, ins.op1_register());
+        // The validator does not follow the base through callees that need not preserve it.
+        let (leaves, kept) = self.reach.origins(load, ins.op1_register());
         let tables: Option<Vec<usize>> = leaves.iter().map(named).collect();
-        let tables = tables?;
+        let tables = tables.filter(|_| !kept)?;
         let table = *tables.first()?;
         tables.iter().all(|other| *other == table).then_some(Switch { load, sum, table })
     }

@@ -8,7 +8,7 @@
 
 use crate::analysis::depth::{Height, State};
 use crate::analysis::flow::FlowGraph;
-use crate::analysis::regs::{Effects, Set, bit};
+use crate::analysis::regs::{Effects, Set, bit, callee_saved};
 use crate::object::decode::{Code, Flow, InsnIndex, PerInsn};
 use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
 use iced_x86::{ConditionCode, Instruction, Mnemonic, OpKind, Register};
@@ -97,6 +97,8 @@ struct Definitions {
     by: Vec<InsnIndex>,
     /// There are paths without one.
     outside: bool,
+    /// A callee that need not preserve the register leaves the value there.
+    kept: bool,
 }
 
 impl<'x, 'o, 'a> Reach<'x, 'o, 'a> {
@@ -176,6 +178,7 @@ impl<'x, 'o, 'a> Reach<'x, 'o, 'a> {
             && !self.graph.entry[at]
             && !self.reached.contains(&at)
             && !self.defines(earlier, register)
+            && !self.keeps(earlier, register)
             && earlier < at
         {
             at = earlier;
@@ -192,6 +195,12 @@ impl<'x, 'o, 'a> Reach<'x, 'o, 'a> {
         let call = matches!(self.code.insns[at].flow, Flow::Call(_) | Flow::CallIndirect);
         let result = call && bit(register) & crate::analysis::regs::results() != 0;
         result || self.effects[at].writes & bit(register) != 0
+    }
+
+    /// Says whether a call keeps a value in a register that functions need not preserve.
+    fn keeps(&self, at: InsnIndex, register: Register) -> bool {
+        let call = matches!(self.code.insns[at].flow, Flow::Call(_) | Flow::CallIndirect);
+        call && bit(register) & callee_saved() == 0
     }
 
     fn search(&self, at: InsnIndex, register: Register) -> Definitions {
@@ -221,6 +230,7 @@ impl<'x, 'o, 'a> Reach<'x, 'o, 'a> {
                 if self.defines(earlier, register) {
                     found.by.push(earlier);
                 } else {
+                    found.kept |= self.keeps(earlier, register);
                     work.push(earlier);
                 }
             }
@@ -230,7 +240,13 @@ impl<'x, 'o, 'a> Reach<'x, 'o, 'a> {
 
     /// Returns the origins of the value that a register has before `at`.
     pub(crate) fn leaves(&self, at: InsnIndex, register: Register) -> HashSet<Leaf> {
-        let mut leaves = HashSet::new();
+        self.origins(at, register).0
+    }
+
+    /// Returns the origins of a value, and whether it relies on callees that leave it in a register
+    /// which they need not preserve.
+    pub(crate) fn origins(&self, at: InsnIndex, register: Register) -> (HashSet<Leaf>, bool) {
+        let (mut leaves, mut kept) = (HashSet::new(), false);
         let (mut values, mut writes) = (self.marks[1].borrow_mut(), self.marks[2].borrow_mut());
         let (values, writes) = (values.begin(), writes.begin());
         values.meet(at, register);
@@ -238,6 +254,7 @@ impl<'x, 'o, 'a> Reach<'x, 'o, 'a> {
         while let Some((at, register)) = work.pop() {
             let mut next = Vec::new();
             let definitions = self.definitions(at, register);
+            kept |= definitions.kept;
             for &by in definitions.by.iter().filter(|&&by| writes.meet(by, register)) {
                 self.step(by, register, &mut leaves, &mut next);
             }
@@ -246,7 +263,7 @@ impl<'x, 'o, 'a> Reach<'x, 'o, 'a> {
             }
             work.extend(next.into_iter().filter(|&(at, register)| values.meet(at, register)));
         }
-        leaves
+        (leaves, kept)
     }
 
     /// Handles one definition of a register: adds a leaf, or values to follow.

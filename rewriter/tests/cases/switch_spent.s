@@ -1,7 +1,8 @@
 # Targets of switches after their jumps. These switches jump by arrays of slots: a function returns
 # with the target, writes a byte of its register, has another switch across which flags are live, or
 # calls a function that writes the register. An unused entry leads to the next function. Others keep
-# their tables, because the function or a caller reads the register.
+# their tables, because the function or a caller reads the register. One keeps its table because the
+# table's address is in a register that a callee need not preserve.
         .text
         .globl  nothing
         .type   nothing,@function
@@ -139,6 +140,20 @@ next:
 .Lnext: xor     %eax,%eax
         ret
         .size   next,.-next
+        .globl  around
+        .type   around,@function
+around: push    %rbx
+        mov     %rdi,%rbx
+        lea     .Ltwelve(%rip),%r9
+1:      movslq  (%r9,%rbx,4),%rcx
+        add     %r9,%rcx
+        jmp     *%rcx
+.Lv:    call    writes
+        dec     %rbx
+        jmp     1b
+.Lw:    pop     %rbx
+        ret
+        .size   around,.-around
         .section .rodata
         .balign 4
 .Lone:  .long   .La-.Lone, .Lb-.Lone
@@ -156,4 +171,6 @@ next:
 .Lten:  .long   .Lq-.Lten, .Lr-.Lten
 .Leleven:
         .long   .Ls-.Leleven, .Lnext-.Leleven, .Lt-.Leleven
+.Ltwelve:
+        .long   .Lv-.Ltwelve, .Lw-.Ltwelve
         .section .note.GNU-stack,"",@progbits
