@@ -354,13 +354,13 @@ impl Facts {
     }
 
     /// Moves past a call. A function that gets the address of a word may change it: the pointer in
-    /// a string or vector of C++ leads into the frame first, and then elsewhere. Saved registers
-    /// stay.
+    /// a string or vector of C++ leads into the frame first, and then elsewhere. The word of a
+    /// pointer to a function may become another variable. Saved registers stay.
     fn called(&mut self, changed: Registers) {
         self.count = false;
         let passed = ARGUMENTS.map(|number| self.registers[number]);
         self.slots.retain(|(place, fact)| {
-            !matches!(fact, Fact::Stack(..)) || !passed.contains(&Fact::Stack(place.0, place.1))
+            !matches!(fact, Fact::Stack(..) | Fact::Text) || !passed.contains(&Fact::Stack(place.0, place.1))
         });
         for number in (0..16).filter(|n| *n != RSP && changed & 1 << n != 0) {
             self.registers[number] = Fact::Unknown;

@@ -326,6 +326,9 @@ fn a_read_of_text_is_noticed() {
         ("add $4,%rcx\nmov %rcx,%rdx\ncmp %rdi,(%rdx)", false),
         ("mov %rcx,(%rdi)", true),
         ("mov (%rdi),%rcx\nmov (%rcx),%rax", true),
+        // A callee that gets the address of the word may change it.
+        ("push %rcx\nlea (%rsp),%rdi\ncall g@PLT\npop %rcx\nmov (%rcx),%rax", true),
+        ("push %rcx\nlea 8(%rsp),%rdi\ncall g@PLT\npop %rcx\nmov (%rcx),%rax", false),
     ] {
         std::fs::write(&source, READS_TEXT.replace("PASS", pass)).expect("source");
         let original = object(&source, &[]).expect("assembles");
