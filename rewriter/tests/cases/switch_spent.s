@@ -69,7 +69,8 @@ goes:   lea     .Lseven(%rip),%rdx
         jmp     *%r8
 .Lk:    mov     (%rsi),%rcx
         jmp     *%rcx
-.Ll:    ret
+.Ll:    mov     8(%rsi),%rcx
+        jmp     *%rcx
         .size   goes,.-goes
         .type   keeps,@function
 keeps:  test    %esi,%esi
@@ -144,16 +145,28 @@ next:
         .type   around,@function
 around: push    %rbx
         mov     %rdi,%rbx
-        lea     .Ltwelve(%rip),%r9
-1:      movslq  (%r9,%rbx,4),%rcx
-        add     %r9,%rcx
+        lea     .Ltwelve(%rip),%r10
+1:      movslq  (%r10,%rbx,4),%rcx
+        add     %r10,%rcx
         jmp     *%rcx
-.Lv:    call    writes
+.Lv:    call    leaves
         dec     %rbx
         jmp     1b
 .Lw:    pop     %rbx
         ret
         .size   around,.-around
+        .globl  word
+        .type   word,@function
+word:   lea     .Lthirteen(%rip),%rdx
+        movslq  (%rdx,%rdi,4),%rax
+        add     %rdx,%rax
+        jmp     *%rax
+.Lx:    mov     $1,%ax
+        shr     $16,%eax
+        ret
+.Ly:    xor     %eax,%eax
+        ret
+        .size   word,.-word
         .section .rodata
         .balign 4
 .Lone:  .long   .La-.Lone, .Lb-.Lone
@@ -173,4 +186,6 @@ around: push    %rbx
         .long   .Ls-.Leleven, .Lnext-.Leleven, .Lt-.Leleven
 .Ltwelve:
         .long   .Lv-.Ltwelve, .Lw-.Ltwelve
+.Lthirteen:
+        .long   .Lx-.Lthirteen, .Ly-.Lthirteen
         .section .note.GNU-stack,"",@progbits
