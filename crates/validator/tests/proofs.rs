@@ -472,8 +472,8 @@ fn a_wrong_array_of_slots_is_noticed() {
     assert!(names >= 4, "{names}");
 }
 
-/// Switches that leave their target in rax. `g` leaves it alone on one of its ways, and `k` jumps on
-/// one.
+/// Switches that leave their target in rax. `g` leaves it alone on one of its ways, and `k` has a
+/// switch on one.
 const SPENT: &str = "
     .macro switch a, b
     lea 9f(%rip),%rdx
