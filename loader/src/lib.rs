@@ -92,7 +92,7 @@ pub use fault::limits::{Budget, Limits};
 pub use fault::report::{AddressClass, Fault, FaultKind};
 pub use fault::signals::interrupt;
 pub use fault::stray::{Distance, Nearest, Stray, Whose};
-pub use fault::trace::{Backtrace, CallPath, Frame, Namer};
+pub use fault::trace::{Backtrace, CallPath, FaultThread, Frame, Namer};
 pub use fleet::lanes::{Lane, LaneFn, Lanes};
 pub use fleet::pool::{Pool, PoolError, Pooled};
 pub use fleet::server::{Exhausted, Lease, Server};

@@ -6,8 +6,8 @@ mod lane_domains;
 use common::{assemble, function, kind, maps};
 use lane_domains::{Unary, alone, domain, lanes, text, two};
 use sfi_loader::{
-    Access, BindError, BuildError, Builder, Busy, CallError, DomainSpec, FaultKind, HostError, Import, LaneFn, Lanes,
-    Manage, Mode, Restart, SpecError, Status, World,
+    Access, BindError, BuildError, Builder, Busy, CallError, DomainSpec, FaultKind, FaultThread, HostError, Import,
+    LaneFn, Lanes, Manage, Mode, Restart, SpecError, Status, World,
 };
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::channel;
@@ -151,6 +151,12 @@ fn estacks_bound_the_callers() {
         // limit was over at the same time.
         let limit = |end: &_| matches!(end, Err(CallError::Fault(fault)) if fault.kind == FaultKind::TimeLimit);
         assert!(ends.iter().any(limit), "{ends:?}");
+        for end in &ends {
+            let Err(CallError::Fault(fault)) = end else { continue };
+            let Some(FaultThread::Lane(lane)) = fault.thread else { panic!("{:?}", fault.thread) };
+            let last = format!(": host, lane {lane}\n");
+            assert!(lane < 4 && fault.backtrace().to_string().ends_with(&last), "{}", fault.backtrace());
+        }
     });
 }
 

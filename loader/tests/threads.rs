@@ -3,8 +3,8 @@
 mod common;
 use common::{assemble, function};
 use sfi_loader::{
-    BuildError, CallError, DomainSpec, HostCall, HostError, Import, Manage, Mode, SpecError, Template, ThreadStart,
-    TypedFn, World,
+    BuildError, CallError, DomainSpec, FaultThread, HostCall, HostError, Import, Manage, Mode, SpecError, Template,
+    ThreadStart, TypedFn, World,
 };
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Mutex, PoisonError};
@@ -49,7 +49,7 @@ fn start(cx: &HostCall<'_>, choose: impl Fn(u64, u64) -> ThreadStart) -> Result<
 }
 
 fn fit(heap: u64, function: u64) -> ThreadStart {
-    ThreadStart { function, argument: heap + 64, stack: heap + 0x4000, pointer: heap + 0x8000 }
+    ThreadStart { function, argument: heap + 64, stack: heap + 0x4000, pointer: heap + 0x8000, number: 2 }
 }
 
 /// Returns a world whose domain has one thread.
@@ -120,7 +120,10 @@ fn a_thread_outlives_its_world_and_is_stopped() {
     std::thread::sleep(std::time::Duration::from_millis(30));
     assert!(!runs.is_finished());
     stopper.stop();
-    assert!(matches!(runs.join().unwrap(), Err(CallError::Fault(_))));
+    let Err(CallError::Fault(fault)) = runs.join().unwrap() else { panic!("not stopped") };
+    assert_eq!(fault.thread, Some(FaultThread::Further(2)));
+    let backtrace = fault.backtrace().to_string();
+    assert!(backtrace.ends_with(": host, thread 2\n"), "{backtrace}");
 }
 
 #[test]

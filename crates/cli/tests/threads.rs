@@ -113,6 +113,7 @@ fn a_fault_ends_all_threads() {
             let errors = text(&output.stderr);
             assert!(errors.starts_with("fault: domain `program`: null pointer access in "), "{case}: {errors}");
             assert!(errors.contains("faults"), "{case}: {errors}");
+            assert_eq!(errors.contains(": host, thread "), case != "main_faults", "{case}: {errors}");
         }
     }
 }

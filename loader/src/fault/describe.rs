@@ -5,7 +5,7 @@ use crate::fault::names::Names;
 use crate::fault::report::{AddressClass, Calls, Fault, FaultKind};
 use crate::fault::signal_room::SI_KERNEL;
 use crate::fault::stray::{NULL, Nearest, Refused, Stray, Whose};
-use crate::fault::trace::{self, TracedPlace};
+use crate::fault::trace::{self, FaultThread, TracedPlace};
 use crate::gate::fault::{RawFault, Trace};
 use crate::gate::ids::DomainId;
 use crate::vm::address::{HostAddress, WindowOffset};
@@ -47,6 +47,8 @@ pub(crate) struct Scene<'a> {
     pub function: &'a dyn Fn(WindowOffset) -> Option<(String, u64)>,
     /// The domain's index in its world.
     pub index: DomainId,
+    /// The thread that met the fault, if it was a further one of the domain or a lane.
+    pub thread: Option<FaultThread>,
     /// Returns a domain's name and the names around a place of its text, by index.
     pub names: &'a dyn Fn(DomainId, WindowOffset) -> Option<(String, Arc<Names>)>,
 }
@@ -105,7 +107,8 @@ pub(crate) fn describe(raw: &RawFault, trace: &Trace, scene: &Scene<'_>) -> Faul
     });
     let calls = Arc::new(Calls { places, more: trace.more() });
     let domain = scene.name.to_owned();
-    Fault { domain, kind, function, offset, region, stray, address: raw.address, instruction: place, trace: calls }
+    let (thread, address) = (scene.thread, raw.address);
+    Fault { domain, kind, function, offset, thread, region, stray, address, instruction: place, trace: calls }
 }
 
 /// Returns the kind of a fault that no check of mode match reported.

@@ -1,7 +1,7 @@
 //! Faults in the form that hosts see.
 
 use crate::fault::stray::Stray;
-use crate::fault::trace::{self, Backtrace, TracedPlace};
+use crate::fault::trace::{self, Backtrace, FaultThread, TracedPlace};
 use sfi_contract::text::clean;
 use std::fmt;
 use std::sync::Arc;
@@ -108,6 +108,8 @@ pub struct Fault {
     pub function: Option<String>,
     /// Offset from the function's start in bytes.
     pub offset: u64,
+    /// The thread, if it was a further one of the domain or a lane.
+    pub thread: Option<FaultThread>,
     /// The shared region that was accessed, and whether the access was a store. Boxed to keep
     /// errors small.
     pub(crate) region: Option<Box<(String, bool)>>,
@@ -149,7 +151,7 @@ impl Fault {
     /// those of the domains that called it, and the host's between them. Names and lines are looked
     /// up here, not when the fault happens.
     pub fn backtrace(&self) -> Backtrace {
-        trace::name(&self.trace.places, self.trace.more)
+        Backtrace { thread: self.thread, ..trace::name(&self.trace.places, self.trace.more) }
     }
 
     /// Returns the address that was accessed. It is a secret.

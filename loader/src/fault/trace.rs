@@ -127,6 +127,24 @@ pub(crate) fn places(
     noted.iter().skip(skip).filter_map(name).collect()
 }
 
+/// The thread in which a fault happened, where calls of several are in progress.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FaultThread {
+    /// A further thread of a domain with threads, by its number there (`gettid`).
+    Further(u64),
+    /// A lane ([`crate::Lane::number`]).
+    Lane(usize),
+}
+
+impl fmt::Display for FaultThread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FaultThread::Further(number) => write!(f, "thread {number}"),
+            FaultThread::Lane(number) => write!(f, "lane {number}"),
+        }
+    }
+}
+
 /// The calls that were in progress at a fault, innermost first. The first frame is the place of the
 /// fault.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -135,6 +153,8 @@ pub struct Backtrace {
     pub frames: Vec<Frame>,
     /// Number of outer frames that were not noted.
     pub more: u32,
+    /// The thread that made the calls, if it was a further one of the domain or a lane.
+    pub thread: Option<FaultThread>,
 }
 
 /// A call in progress.
@@ -180,7 +200,7 @@ pub(crate) fn name(places: &[TracedPlace], more: u32) -> Backtrace {
             frame.domain = Some(domain.clone());
         }
     }
-    Backtrace { frames, more }
+    Backtrace { frames, more, thread: None }
 }
 
 impl fmt::Display for Frame {
@@ -233,7 +253,11 @@ impl fmt::Display for Backtrace {
                 (written, repeated) = (number..number + length, times - 1);
                 left_out = written.end..number + length * times;
             }
-            writeln!(f, "{number:4}: {frame}")?;
+            let outermost = self.more == 0 && number + 1 == self.frames.len();
+            match self.thread.filter(|_| outermost) {
+                Some(thread) => writeln!(f, "{number:4}: {frame}, {thread}")?,
+                None => writeln!(f, "{number:4}: {frame}")?,
+            }
             // The first source is the frame's own place. The last one is the function itself, which
             // the symbol has named.
             for pair in frame.source.windows(2) {
@@ -248,7 +272,9 @@ impl fmt::Display for Backtrace {
             }
         }
         if self.more > 0 {
-            writeln!(f, "      and {} more", self.more)?;
+            write!(f, "      and {} more", self.more)?;
+            self.thread.map_or(Ok(()), |thread| write!(f, ", {thread}"))?;
+            writeln!(f)?;
         }
         Ok(())
     }

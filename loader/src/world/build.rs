@@ -4,6 +4,7 @@
 use crate::fault::limits::{Budget, Limits};
 use crate::fault::signal_room;
 use crate::fault::signals;
+use crate::fault::trace::FaultThread;
 use crate::fault::watchdog::Watched;
 use crate::gate::Machine;
 use crate::gate::control_stack::ControlStack;
@@ -244,9 +245,16 @@ impl Builder {
         let places_of = regions.iter().map(|r| (r.name.clone(), r.place));
         let region_places: Arc<ById<RegionId, RegionPlace>> = Arc::new(places_of.collect());
         let mut domains: ById<DomainId, Domain> = ById::new();
+        let lane = self.lane.as_ref().map(|lane| FaultThread::Lane(lane.number));
+        let thread = self.thread.map(FaultThread::Further).or(lane);
         for ((raised, spec), roots) in loaded.into_iter().zip(self.domains).zip(roots) {
             let region_places = Arc::clone(&region_places);
-            domains.push(Domain { roots, region_places, ..Domain::new(domains.next(), raised, Arc::new(spec)) });
+            domains.push(Domain {
+                roots,
+                region_places,
+                thread,
+                ..Domain::new(domains.next(), raised, Arc::new(spec))
+            });
         }
         let places = &mut supply.places;
         let area = domains.iter().map(|d| d.spec.control_stack).max().unwrap_or(DEFAULT_CONTROL_STACK);

@@ -39,6 +39,8 @@ pub struct Builder {
     pub(super) image_files: Option<Arc<dyn ImageFiles>>,
     /// The place of a further thread in its domain.
     pub(super) seat: Option<Seat>,
+    /// The number of a further thread.
+    pub(super) thread: Option<u64>,
     pub(super) permits: Vec<Permit>,
     pub(super) supervisors: Vec<(String, Option<Signature>)>,
     pub(super) bad_signature: Option<BuildError>,

@@ -5,6 +5,7 @@ use crate::fault::last;
 use crate::fault::names::Names;
 use crate::fault::report::Fault;
 use crate::fault::stray::{self, AROUND, Nearest, Refused, Whose};
+use crate::fault::trace::FaultThread;
 use crate::gate::fault::{RawFault, Trace};
 use crate::gate::ids::{ById, DomainId, RegionId};
 use crate::gate::kept::KeptParts;
@@ -71,6 +72,8 @@ pub(crate) struct Domain {
     /// True from the moment in which a reload replaces it until all bindings lead to it. If the
     /// reload fails in between it stays dead, because a binding may lead to the old window.
     pub torn: bool,
+    /// The thread that enters it, if that is a further one of the domain or a lane.
+    pub thread: Option<FaultThread>,
     /// True if it may hand floats on without naming a vector register. That is so if a binding from
     /// it or to it has floats in its signature or no signature, or if it connects or registers
     /// entry points while calls are in progress. See [`crate::world::inner::Inner::pass_floats`].
@@ -110,6 +113,7 @@ impl Domain {
             viewed: Cell::new(false),
             settled: false,
             torn: false,
+            thread: None,
             own_segments: None,
             shown: Vec::new(),
             region_places: Arc::default(),
@@ -193,14 +197,14 @@ impl Domain {
         let this = &domains[index];
         // SAFETY: the state lives as long as the domain; see the function's contract.
         let (raw, trace) = unsafe { ((*this.state).fault, (*this.state).trace) };
-        this.describe_in(&this.window, &raw, &trace, index, domains)
+        this.describe_in((&this.window, this.thread), &raw, &trace, index, domains)
     }
 
-    /// Describes a fault of this domain that was met in a window: its own, or that of another lane.
-    /// It becomes the last fault.
+    /// Describes a fault of this domain that a thread met in its window: its own, or another lane
+    /// in that lane's. It becomes the last fault.
     pub(crate) fn describe_in(
         &self,
-        window: &Window,
+        (window, thread): (&Window, Option<FaultThread>),
         raw: &RawFault,
         trace: &Trace,
         index: DomainId,
@@ -214,6 +218,7 @@ impl Domain {
             trace,
             &Scene {
                 index,
+                thread,
                 names: &|index, place| {
                     domains.get(index).map(|domain| (domain.name.clone(), Arc::clone(domain.names_at(place))))
                 },

@@ -2,6 +2,7 @@
 
 use crate::fault::clock::when;
 use crate::fault::limits::waited;
+use crate::fault::trace::FaultThread;
 use crate::gate::ids::DomainId;
 use crate::spec::owner::{NotAdmitted, Owner};
 use crate::world::domain::Domain;
@@ -48,7 +49,8 @@ impl Inner {
             }
             let memory = home.memory();
             let window = memory.as_ref().map_or(&domain.window, |shared| shared.window_of(number));
-            owner.faulted(domain.describe_in(window, &fault, &trace, index, &self.domains), when(&fault));
+            let place = (window, Some(FaultThread::Lane(number)));
+            owner.faulted(domain.describe_in(place, &fault, &trace, index, &self.domains), when(&fault));
         });
     }
 

@@ -33,6 +33,8 @@ pub struct ThreadStart {
     pub stack: u64,
     /// The thread pointer: a page of the domain's heap, with room for thread locals below it.
     pub pointer: u64,
+    /// The thread's number, by which backtraces name it.
+    pub number: u64,
 }
 
 /// A further thread of a domain, before it runs.
@@ -146,6 +148,7 @@ impl HostCall<'_> {
             hosts: vec![Host::new(gateway.to_owned(), host)],
             prepared: Some(Arc::clone(image)),
             seat: Some(seat),
+            thread: Some(start.number),
             clock: spec.clock,
             ..Builder::default()
         };

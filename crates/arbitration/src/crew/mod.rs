@@ -273,7 +273,8 @@ impl Shared {
         }
         let number = self.roster.reserve(&self.waits)?;
         let clear = if flags & libc::CLONE_CHILD_CLEARTID as u64 != 0 { clear } else { 0 };
-        let start = ThreadStart { function: heap_base(cx) | function, argument, stack: stack & !15, pointer };
+        let function = heap_base(cx) | function;
+        let start = ThreadStart { function, argument, stack: stack & !15, pointer, number };
         let mut member = Member::new(number, me.signals.blocked(), clear);
         let shared = Arc::clone(self);
         let made = cx.thread(&start, move |cx| shared.host_call(cx, &mut member)).map_err(|_| Errno::AGAIN);
