@@ -1,6 +1,6 @@
 //! `cargo xtask mutants --rewriter`
 
-use crate::setup::{self, cargo};
+use crate::setup::cargo;
 use anyhow::{Context, bail, ensure};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -43,10 +43,10 @@ pub(crate) fn run(root: &Path, tree: &Path, each: usize, write: bool) -> anyhow:
     let mistakes = mistakes(LIST)?;
     plant(&tree.join("rewriter/src"), &mistakes, 1, SWITCH)?;
     std::fs::write(tree.join(DRIVER_FILE), DRIVER)?;
-    // Of all packages only this program is built, with the dependencies that the tests' build has.
-    let target = setup::target(root);
+    // Not the folder of the tree itself: Cargo would take the crates with mistakes for its own.
+    let target = root.join("target/mutants/target");
     let mut build = Command::new(cargo());
-    build.args(["build", "--quiet", "--workspace", "--example", "planted"]);
+    build.args(["build", "--quiet", "-p", "sfi-validator", "--example", "planted"]);
     build.current_dir(tree).env("CARGO_TARGET_DIR", &target);
     ensure!(build.status()?.success(), "the rewriter with mistakes does not compile");
 
