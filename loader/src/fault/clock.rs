@@ -12,7 +12,7 @@ pub(crate) fn now() -> u64 {
     unsafe { core::arch::x86_64::_rdtsc() }
 }
 
-/// One moment on both clocks, the origin of their ratio.
+/// One moment on both clocks, the origin of their ratio. The counter was read first.
 static ORIGIN: OnceLock<(Instant, u64)> = OnceLock::new();
 
 /// Time after the origin from which on the ratio is precise enough.
@@ -20,7 +20,10 @@ const SETTLING: Duration = Duration::from_millis(2);
 
 /// Notes the origin of the ratio. It is precise some time later.
 pub(crate) fn origin() -> (Instant, u64) {
-    *ORIGIN.get_or_init(|| (Instant::now(), now()))
+    *ORIGIN.get_or_init(|| {
+        let ticks = now();
+        (Instant::now(), ticks)
+    })
 }
 
 /// Notes the origin of the ratio, before the first call of a world with budgets. Waits once in a
@@ -37,11 +40,13 @@ pub(crate) fn start() -> io::Result<()> {
     Ok(())
 }
 
-/// Returns the nanoseconds of one tick of the counter. Async-signal-safe after [`start`].
+/// Returns the nanoseconds of one tick of the counter, or less: a thread may be interrupted between
+/// its looks at the two clocks, and no time limit may end early for that. Async-signal-safe after
+/// [`start`].
 pub(crate) fn rate() -> f64 {
     let Some((instant, ticks)) = ORIGIN.get() else { return 1.0 };
-    let passed = now().wrapping_sub(*ticks).max(1);
-    instant.elapsed().as_nanos() as f64 / passed as f64
+    let elapsed = instant.elapsed();
+    elapsed.as_nanos() as f64 / now().wrapping_sub(*ticks).max(1) as f64
 }
 
 /// Returns the processor time of this thread in nanoseconds. Async-signal-safe.

@@ -326,7 +326,9 @@ impl Observed {
             // The counter of another processor may be a little ahead.
             let ticks = (clock::now().wrapping_sub(self.watch.began.load(Ordering::Relaxed)) as i64).max(0);
             let ago = Duration::from_nanos((ticks as f64 * rate()) as u64);
-            self.since = now.checked_sub(ago).unwrap_or(now);
+            // `now` may be old, because threads are interrupted. No call ends early for that.
+            let later = Instant::now();
+            self.since = later.checked_sub(ago).unwrap_or(later);
             self.last = None;
             self.cpu_since = match self.watch.cpu.load(Ordering::Relaxed) {
                 0 => None,
@@ -581,5 +583,22 @@ mod tests {
         let end = late + grace(limit);
         assert_eq!(entry.call(end - Duration::from_nanos(1)).0, 0);
         assert_eq!(entry.call(end).0, reason::CALL_WALL | reason::FINAL);
+    }
+
+    /// A watchdog that is interrupted before it looks ends no call early.
+    #[test]
+    fn a_call_has_its_time_after_an_interrupted_look() {
+        clock::origin();
+        let watch = record(Limits::wall(Duration::from_secs(60)), &[], None, true, None);
+        watch.limit_calls();
+        let old = Instant::now();
+        let mut entry = Observed { watch: watch.clone(), seen: 0, since: old, cpu_since: None, last: None, pace: None };
+        std::thread::sleep(Duration::from_millis(20));
+        let before = Instant::now();
+        watch.began.store(clock::now(), Ordering::Relaxed);
+        watch.call.store(1, Ordering::Relaxed);
+        watch.running.store(1, Ordering::Release);
+        entry.look(old);
+        assert!(entry.since >= before, "{:?} early", before - entry.since);
     }
 }
