@@ -278,13 +278,13 @@ fn handlers_come_and_go_while_traffic_flows() {
     let memory = ring.memory().clone();
     let mut engine = Engine::new(ring, Duration::from_secs(1), BTreeMap::new());
     let control = engine.control();
-    let stop = AtomicBool::new(false);
+    let [stop, over] = [AtomicBool::new(false), AtomicBool::new(false)];
     let plain = spec("increment", compile(&example("increment.c"), Mode::Write), Mode::Write);
     thread::scope(|scope| {
         let engine = scope.spawn(|| {
             let mut app = App::default();
             let mut handled = 0;
-            while !stop.load(Ordering::Relaxed) || engine.backend().wait(Duration::ZERO).unwrap() {
+            while !over.load(Ordering::Acquire) || engine.backend().wait(Duration::ZERO).unwrap() {
                 handled += engine.wait(&mut app, Duration::from_millis(1)).unwrap();
             }
             (handled, app)
@@ -301,10 +301,10 @@ fn handlers_come_and_go_while_traffic_flows() {
             injected
         });
         // Answers leave through a bounded channel, which is emptied here.
-        let stopped = &stop;
+        let over = &over;
         let drained = scope.spawn(move || {
             let mut answers = 0;
-            while !stopped.load(Ordering::Relaxed) {
+            while !over.load(Ordering::Acquire) {
                 answers += sent.recv_timeout(Duration::from_millis(1)).iter().count();
             }
             answers
@@ -323,6 +323,8 @@ fn handlers_come_and_go_while_traffic_flows() {
         }
         stop.store(true, Ordering::Relaxed);
         let injected = traffic.join().unwrap();
+        // The engine stops after the traffic.
+        over.store(true, Ordering::Release);
         let (handled, app) = engine.join().unwrap();
         assert_eq!(injected, handled, "no message is lost");
         assert!(drained.join().unwrap() > 0);
