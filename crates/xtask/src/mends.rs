@@ -63,8 +63,11 @@ const LINKS: Suite = suite(
     &["--test", "undone", "--test", "exits", "--test", "link_hostile", "--test", "link_open"],
 );
 
-const LIVES: Suite =
-    suite("sfi-loader", "loader", &["--test", "interrupts", "--test", "lanes_reload", "--test", "time"]);
+const LIVES: Suite = suite(
+    "sfi-loader",
+    "loader",
+    &["--test", "interrupts", "--test", "lanes_reload", "--test", "time", "--test", "secrets"],
+);
 
 /// The parts whose mends no other task leaves out.
 const PARTS: &[Part] = &[
