@@ -4,7 +4,7 @@ use crate::code::{Flow, Index, Insn};
 use crate::difference::{Difference, unproved, wrong};
 use crate::sets::{self, Set};
 use crate::value::Node;
-use crate::walk::{Block, Op, Stand, Walk};
+use crate::walk::{Block, Stand, Walk};
 use iced_x86::Mnemonic;
 
 const RCX: usize = 1;
@@ -32,12 +32,9 @@ impl Walk<'_, '_, '_> {
                     if insn.ins.is_string_instruction() =>
                 {
                     let lost = self.copy(here, stand)?;
-                    block.ops.push(Op::Need(here, effects.reads));
-                    block.ops.push(Op::Gain(effects.writes));
-                    if lost != 0 {
-                        block.ops.push(Op::Lose(here, lost));
-                    }
+                    let before = stand.facts.clone();
                     self.step_facts(here, stand);
+                    self.note(here, &before, stand, effects, lost, block);
                 }
                 _ if insn.is_nop() => {}
                 _ if context.old.flow[here] == Flow::Next && !self.graph.label[here] => {

@@ -3,7 +3,7 @@
 use crate::code::Index;
 use crate::difference::{Difference, unproved, wrong};
 use crate::sets;
-use crate::walk::{Block, Op, Stand, Walk};
+use crate::walk::{Block, Stand, Walk};
 use iced_x86::{Code, Instruction, OpKind, Register};
 
 const RDI: usize = 7;
@@ -69,15 +69,11 @@ impl Walk<'_, '_, '_> {
         new.flags = std::array::from_fn(|_| self.values.junk());
         stand.place = (section, next);
         self.run_to(&mut new, stand, (section, end))?;
-        let effects = self.graph.effects[at];
+        let before = stand.facts.clone();
         self.step_facts(at, stand);
         let after = stand.facts.clone();
         let lost = self.compare(&old, &new, &after, kept, &mut stand.delta)?;
-        block.ops.push(Op::Need(at, effects.reads));
-        block.ops.push(Op::Gain(effects.writes));
-        if lost != 0 {
-            block.ops.push(Op::Lose(at, lost));
-        }
+        self.note(at, &before, stand, self.graph.effects[at], lost, block);
         Ok(context.old.text.next(at))
     }
 }
