@@ -3,7 +3,7 @@
 //! `cargo build --release -p sfi-capi`.
 
 use anyhow::{Context, ensure};
-use sfi_benches::compile::rewritten;
+use sfi_benches::compile::{rewritten, run};
 use sfi_benches::crossing::ToDomain;
 use sfi_rewriter::Mode;
 use std::io::{BufRead, BufReader, Write};
@@ -52,16 +52,9 @@ fn build(directory: &Path) -> anyhow::Result<PathBuf> {
     let plugin = rewritten("plugin.c", include_str!("../host/plugin.c"), Mode::Write, false)?;
     std::fs::write(directory.join("plugin.sfi.o"), plugin)?;
     std::fs::write(directory.join("domains.toml"), "[domains.plugin]\nobjects = [\"plugin.sfi.o\"]\n")?;
-    let output = Command::new("gcc")
-        .args(["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-I"])
-        .arg(root.join("crates/capi/include"))
-        .arg(root.join("benches/host/calls.c"))
-        .arg("-o")
-        .arg(&host)
-        .arg(library)
-        .args(["-lgcc_s", "-lm", "-lpthread", "-ldl"])
-        .output()
-        .context("`gcc` is missing")?;
-    ensure!(output.status.success(), "gcc: {}", String::from_utf8_lossy(&output.stderr));
+    let mut gcc = Command::new("gcc");
+    gcc.args(["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-I"]).arg(root.join("crates/capi/include"));
+    gcc.arg(root.join("benches/host/calls.c")).arg("-o").arg(&host).arg(library);
+    run(gcc.args(["-lgcc_s", "-lm", "-lpthread", "-ldl"]))?;
     Ok(host)
 }

@@ -3,6 +3,7 @@
 //! each nanosecond, and microseconds.
 
 use anyhow::{Context, ensure};
+use sfi_benches::median;
 use sfi_dilp::{Catalog, Features, Options, Sink, Transfer, builtin, object};
 use sfi_loader::{DomainSpec, Library, LinkRoom, Manage, Mode, TypedFn, World};
 use std::ffi::{CString, c_void};
@@ -131,11 +132,6 @@ impl Domain {
         let sink = memory.read(self.heap + (1 << 16), size as usize)?;
         Ok((sink, memory.read(self.heap + (1 << 17), 8 * REGISTERS)?))
     }
-}
-
-fn median(times: &mut [f64]) -> f64 {
-    times.sort_by(f64::total_cmp);
-    times[times.len() / 2]
 }
 
 /// Checks that all ways give the same bytes and registers.

@@ -10,6 +10,8 @@
 //! all).
 
 use anyhow::{Context, bail, ensure};
+use sfi_benches::compile::run;
+use sfi_benches::median;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -56,12 +58,6 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-fn run(command: &mut Command) -> anyhow::Result<String> {
-    let output = command.output().with_context(|| format!("cannot run {command:?}"))?;
-    ensure!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
-    Ok(String::from_utf8(output.stdout)?)
-}
-
 /// Builds a program natively and for both modes, from the same sources with the same flags.
 fn build(program: &Program, sources: &Path, sfi: &Path, work: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let (name, flags, parts) = program;
@@ -106,11 +102,6 @@ fn process(command: &mut Command) -> anyhow::Result<Run> {
     }
     ensure!(scalings.len() == ROUNDS && !sum.is_empty(), "rounds are missing: {output}");
     Ok(Run { scaling: median(&mut scalings), one: median(&mut ones), sum })
-}
-
-fn median(values: &mut [f64]) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
 }
 
 fn cell(values: &mut [f64]) -> String {

@@ -1,13 +1,7 @@
 /* Runs `work` to warm up and then in rounds. The arguments are the number of rounds and the calls
  * in each. Prints the nanoseconds of each round and the sum that `work` computed. */
 #include "bench.h"
-#include <time.h>
-
-static unsigned long long now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec * 1000000000ull + t.tv_nsec;
-}
+#include "clock.h"
 
 int main(int argc, char **argv) {
     int rounds = argc > 1 ? atoi(argv[1]) : 1;

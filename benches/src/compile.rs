@@ -1,4 +1,4 @@
-//! Objects of sources in C, by gcc.
+//! Objects of sources in C, by gcc, and commands that must succeed.
 
 use anyhow::{Context, ensure};
 use sfi_contract::Mode;
@@ -29,4 +29,14 @@ pub fn rewritten(name: &str, text: &str, mode: Mode, budget: bool) -> anyhow::Re
     let rewritten = sfi_rewriter::rewrite(&object, &sfi_rewriter::Options { mode, budget });
     let rewritten = rewritten.map_err(|refusals| anyhow::anyhow!("{name} is refused: {}", refusals[0]))?;
     Ok(rewritten.bytes)
+}
+
+/// Runs a command that must succeed. Returns what it printed.
+///
+/// # Errors
+/// It does not run, or fails; the message has what it complained of.
+pub fn run(command: &mut Command) -> anyhow::Result<String> {
+    let output = command.output().with_context(|| format!("cannot run {command:?}"))?;
+    ensure!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    Ok(String::from_utf8(output.stdout)?)
 }

@@ -20,6 +20,8 @@ mod wasm;
 
 use anyhow::{Context, bail, ensure};
 use object::{Object, ObjectSection, SectionKind};
+use sfi_benches::compile::run;
+use sfi_benches::median;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -118,12 +120,6 @@ fn mean(ratios: impl Iterator<Item = f64>) -> Option<f64> {
 
 fn cell(ratio: Option<f64>) -> String {
     ratio.map_or_else(|| "not built".to_owned(), |ratio| format!("{ratio:.3}"))
-}
-
-fn run(command: &mut Command) -> anyhow::Result<String> {
-    let output = command.output().with_context(|| format!("cannot run {command:?}"))?;
-    ensure!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
-    Ok(String::from_utf8(output.stdout)?)
 }
 
 /// A variant's fastest round, and the sum that it computed.
@@ -275,11 +271,6 @@ struct Sum {
     whole: u64,
     /// A module computed it. Its `unsigned long` has 32 bits.
     module: bool,
-}
-
-fn median(values: &mut [f64]) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
 }
 
 /// Returns the bytes of code in an object.

@@ -1,7 +1,7 @@
 //! A program as WebAssembly: compiled by clang, and run by wasm2c's C code and by Wasmtime.
 
-use crate::run;
 use anyhow::Context;
+use sfi_benches::compile::run;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,15 +1,9 @@
 /* Does a work with one thread and with two, in turn, in so many rounds. Prints the nanoseconds of
  * both for each round, and then the sum of the results. */
+#include "../clock.h"
 #include "scaling.h"
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
-
-static unsigned long long now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec * 1000000000ull + t.tv_nsec;
-}
 
 int main(int argc, char **argv) {
     int rounds = argc > 1 ? atoi(argv[1]) : 1;
