@@ -61,7 +61,7 @@ use errno::Errno;
 use heap::Heap;
 use sfi_contract::layout::WINDOW_SIZE;
 use sfi_contract::requests;
-use sfi_loader::{HostCall, HostError};
+use sfi_loader::{Builder, HostCall, HostError};
 use signals::Due;
 use spending::Spending;
 use std::time::Duration;
@@ -172,10 +172,16 @@ impl Arbiter {
         self
     }
 
-    /// Says whether the domain may have a timer. Its signal interrupts a domain that computes if
-    /// the world has no other one and is built with [`sfi_loader::Builder::timed`]. Otherwise it
-    /// waits for the domain's next call.
-    pub fn has_timer(&self) -> bool {
+    /// Offers the arbiter to its domain, as the host function `gateway` of a world. If the domain
+    /// is alone in the world, the signal of its timer interrupts it while it computes
+    /// ([`Builder::timed`]). Otherwise the signal waits for the domain's next call.
+    pub fn offer(mut self, builder: Builder, gateway: impl Into<String>, alone: bool) -> Builder {
+        let builder = if alone && self.has_timer() { builder.timed() } else { builder };
+        builder.host_fn(gateway, move |cx| self.host_call(cx))
+    }
+
+    /// Says whether the domain may have a timer.
+    fn has_timer(&self) -> bool {
         [libc::SYS_alarm, libc::SYS_setitimer].into_iter().any(|number| self.calls.contains(number))
     }
 

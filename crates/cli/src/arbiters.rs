@@ -56,13 +56,10 @@ pub fn add(
         let entered = manifest.entry.as_ref().is_some_and(|entry| entry.domain == *name);
         let arbiter = if entered { arbiter.program() } else { arbiter };
         let (log, records) = (log.unwrap_or(syscalls.log), syscalls.quota.records);
-        let mut arbiter = logging(arbiter, log, &format!("{name}: "), records);
+        let arbiter = logging(arbiter, log, &format!("{name}: "), records);
         counts.push((name.clone(), arbiter.counts()));
         if domain.threads == 1 {
-            if arbiter.has_timer() && manifest.domains.len() == 1 {
-                builder = builder.timed();
-            }
-            builder = builder.host_fn(arbiter_of(name), move |cx| arbiter.host_call(cx));
+            builder = arbiter.offer(builder, arbiter_of(name), manifest.domains.len() == 1);
             continue;
         }
         // Threads outlive a call, and only the end of a program ends them.

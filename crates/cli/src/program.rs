@@ -108,14 +108,11 @@ pub fn run(mut setup: Setup<'_>, mut bytes: Vec<u8>, fault: u8) -> anyhow::Resul
     if let Some(heaps) = &mut setup.heaps {
         spec = heaps.watch(DOMAIN, spec);
     }
-    let mut arbiter = setup.grants.arbiter(setup.time_limit, &setup.children)?;
+    let arbiter = setup.grants.arbiter(setup.time_limit, &setup.children)?;
     let counts = setup.grants.count_syscalls.then(|| arbiter.counts());
     let builder = World::builder().domain(spec).time_limit(setup.time_limit);
     let (mut builder, crew) = match setup.threads {
-        1 => {
-            let builder = if arbiter.has_timer() { builder.timed() } else { builder };
-            (builder.host_fn(GATEWAY, move |cx| arbiter.host_call(cx)), None)
-        }
+        1 => (arbiter.offer(builder, GATEWAY, true), None),
         _ => {
             let crew = Crew::new(arbiter);
             (builder.host_fn(GATEWAY, crew.first()), Some(crew))

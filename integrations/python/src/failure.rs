@@ -99,7 +99,7 @@ impl From<CallError> for Failure {
                 REFUSED
             }
             CallError::Arguments { .. } => ARGUMENTS,
-            CallError::Untimed | CallError::Unbudgeted => UNTIMED,
+            CallError::Untimed | CallError::Unbudgeted | CallError::Watchdog(_) => UNTIMED,
             CallError::Gone { .. } | CallError::WrongWorld | CallError::Discarded | CallError::NotAFunction { .. } => {
                 GONE
             }

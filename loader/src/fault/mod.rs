@@ -19,3 +19,4 @@ pub(crate) mod thread;
 pub(crate) mod trace;
 pub(crate) mod watch;
 pub(crate) mod watchdog;
+pub(crate) mod watched;

@@ -1,5 +1,5 @@
 //! Time limits and budgets: one thread per process that watches the calls of worlds with limits or
-//! budgets.
+//! budgets. It starts with the first limit or interruption ([`crate::fault::watched`]).
 //!
 //! A call costs a few stores: the time-stamp counter and its number when it begins, zero when it
 //! ends. The watchdog looks at the numbers twice within the shortest limit. So it sees each call
@@ -20,7 +20,7 @@
 //! ([`crate::fault::meter`]). The watchdog only sees that a domain may be over a budget, and makes
 //! the thread find out which ([`reason::SETTLE`]). That domain ends, and the others go on.
 
-use crate::fault::clock::{self, clock, now, rate, start};
+use crate::fault::clock::{self, clock, now, rate};
 use crate::fault::lanes::Members;
 use crate::fault::limits::{Budget, Limits, TIME_SIGNAL, nanos, reason};
 use crate::fault::meter;
@@ -240,6 +240,10 @@ fn cpu_clock(thread: i32) -> Option<Duration> {
 }
 
 impl Observed {
+    fn new(watch: &Arc<Watch>, now: Instant) -> Self {
+        Self { watch: Arc::clone(watch), seen: 0, since: now, cpu_since: None, last: None, pace: None }
+    }
+
     /// Returns the time between two looks, and tells the world's thread the limit that they suit.
     fn period(&mut self, now: Instant) -> Duration {
         let watch = &*self.watch;
@@ -390,13 +394,49 @@ unsafe fn running(purse: &Purse, now: u64) -> u64 {
 
 static REGISTRY: Mutex<Vec<Observed>> = Mutex::new(Vec::new());
 static CHANGED: Condvar = Condvar::new();
+/// Set once the watchdog runs.
+static STARTED: OnceLock<()> = OnceLock::new();
 
 fn registry() -> MutexGuard<'static, Vec<Observed>> {
     REGISTRY.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Lets the watchdog look at a world, as soon as it runs.
+pub(super) fn observe(watch: &Arc<Watch>) {
+    registry().push(Observed::new(watch, Instant::now()));
+    CHANGED.notify_one();
+}
+
+/// Looks at a world no more.
+pub(super) fn forget(watch: &Arc<Watch>) {
+    registry().retain(|e| !Arc::ptr_eq(&e.watch, watch));
+}
+
+/// Starts the watchdog, unless it runs already.
+#[inline]
+pub(super) fn start_once() -> std::io::Result<()> {
+    if STARTED.get().is_none() { start_first() } else { Ok(()) }
+}
+
+#[cold]
+fn start_first() -> std::io::Result<()> {
+    let _all = registry();
+    if STARTED.get().is_none() {
+        std::thread::Builder::new().name("sfi-watchdog".into()).spawn(run)?;
+        STARTED.get_or_init(|| ());
+    }
+    Ok(())
+}
+
+/// Makes the watchdog look at once. It either waits, or sees the changes before it does.
+#[cold]
+pub(super) fn wake() {
+    drop(registry());
+    CHANGED.notify_one();
+}
+
 /// Makes the record of a world. `budget` is the smallest one.
-fn record(
+pub(super) fn record(
     limits: Limits,
     budgets: &[Budget],
     budget: Option<Duration>,
@@ -449,100 +489,6 @@ pub(crate) fn interrupt(watch: &Watch) {
     CHANGED.notify_one();
 }
 
-/// A world's limit. Dropping it ends the watch.
-#[derive(Debug)]
-pub(crate) struct Watched(Arc<Watch>);
-
-impl Watched {
-    /// Registers limits and the domains' budgets. Starts the watchdog if they are the first.
-    /// `members` are the lanes, if the world is one of several.
-    pub(crate) fn new(limits: Limits, budgets: &[Budget], members: Option<Arc<Members>>) -> std::io::Result<Self> {
-        static STARTED: OnceLock<()> = OnceLock::new();
-        let budget = budgets.iter().flat_map(|b| [b.wall, b.cpu]).flatten().min();
-        if budget.is_some() {
-            start()?;
-        }
-        clock::origin();
-        let watch = record(limits, budgets, budget, true, members);
-        watch.limit_calls();
-        let mut all = registry();
-        if STARTED.get().is_none() {
-            std::thread::Builder::new().name("sfi-watchdog".into()).spawn(run)?;
-            STARTED.get_or_init(|| ());
-        }
-        let now = Instant::now();
-        all.push(Observed { watch: watch.clone(), seen: 0, since: now, cpu_since: None, last: None, pace: None });
-        CHANGED.notify_one();
-        Ok(Self(watch))
-    }
-
-    /// Makes a record without limits that the watchdog does not look at.
-    pub(crate) fn alone() -> Self {
-        Self(record(Limits::NONE, &[], None, false, None))
-    }
-
-    /// Says whether calls may have limits.
-    pub(crate) fn is_by_watchdog(&self) -> bool {
-        self.0.by_watchdog
-    }
-
-    /// Returns the watch, which is valid as long as this value.
-    pub(crate) fn watch(&self) -> *const Watch {
-        Arc::as_ptr(&self.0)
-    }
-
-    /// Notes that an account changed. The next look finds out when a domain can be over a budget.
-    pub(crate) fn look_again(&self) {
-        self.0.nobody_before(0);
-    }
-
-    /// Says whether time is charged to domains.
-    pub(crate) fn is_metered(&self) -> bool {
-        self.0.metered
-    }
-
-    /// Wants an interruption, or gives up one that was wanted. The watchdog is woken if it must.
-    pub(crate) fn want(&self, wanted: bool) {
-        if wanted {
-            interrupt(&self.0);
-        } else {
-            self.0.want_interruption(false);
-        }
-    }
-
-    /// Returns the watch, which may outlive the world.
-    pub(crate) fn shared(&self) -> Arc<Watch> {
-        Arc::clone(&self.0)
-    }
-
-    /// Sets limits for the calls that begin from now on. The watchdog is woken only if it looks too
-    /// seldom for them.
-    #[inline]
-    pub(crate) fn limit_call(&self, limits: Limits) {
-        self.0.limit_call(limits);
-        let wall = limits.wall.map_or(u64::MAX, |wall| nanos(Some(wall)));
-        if wall < self.0.asked.load(Ordering::Relaxed) {
-            self.0.asked.store(wall, Ordering::Relaxed);
-        }
-        if limits.cpu.is_some() || wall < self.0.pace.load(Ordering::Relaxed) {
-            wake();
-        }
-    }
-}
-
-impl Drop for Watched {
-    fn drop(&mut self) {
-        registry().retain(|e| !Arc::ptr_eq(&e.watch, &self.0));
-    }
-}
-
-/// Makes the watchdog look at once. It either waits, or sees the changes before it does.
-#[cold]
-fn wake() {
-    drop(registry());
-    CHANGED.notify_one();
-}
-
 /// Runs the watchdog. It sleeps while no world has a limit.
 fn run() {
     // SAFETY: changes only this thread's mask. The host's signals are not for it.
@@ -575,7 +521,7 @@ mod tests {
         let watch = record(Limits::wall(limit), &[], None, true, None);
         watch.limit_calls();
         let now = Instant::now();
-        let mut entry = Observed { watch: watch.clone(), seen: 1, since: now, cpu_since: None, last: None, pace: None };
+        let mut entry = Observed { seen: 1, ..Observed::new(&watch, now) };
         let late = now + 10 * limit;
         assert_eq!(entry.call(late).0, reason::CALL_WALL);
         watch.grace.store(true, Ordering::Relaxed);
@@ -592,7 +538,7 @@ mod tests {
         let watch = record(Limits::wall(Duration::from_secs(60)), &[], None, true, None);
         watch.limit_calls();
         let old = Instant::now();
-        let mut entry = Observed { watch: watch.clone(), seen: 0, since: old, cpu_since: None, last: None, pace: None };
+        let mut entry = Observed::new(&watch, old);
         std::thread::sleep(Duration::from_millis(20));
         let before = Instant::now();
         watch.began.store(clock::now(), Ordering::Relaxed);

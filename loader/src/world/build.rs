@@ -5,7 +5,7 @@ use crate::fault::limits::{Budget, Limits};
 use crate::fault::signal_room;
 use crate::fault::signals;
 use crate::fault::trace::FaultThread;
-use crate::fault::watchdog::Watched;
+use crate::fault::watched::Watched;
 use crate::gate::Machine;
 use crate::gate::control_stack::ControlStack;
 use crate::gate::ids::{ById, DomainId, HostId, Id, RegionId};
@@ -278,8 +278,10 @@ impl Builder {
                 any_x87: domains.iter().any(|d| d.usage.x87),
             },
             time: Time {
-                watched: watched(self.timed || domains.iter().any(threads), limits, &domains, self.lane.as_ref())?
-                    .or_else(|| self.interruptible.then(Watched::alone)),
+                watched: match watched(self.timed, domains.iter().any(threads), limits, &domains, self.lane.as_ref())? {
+                    None => self.interruptible.then(Watched::alone),
+                    watched => watched,
+                },
                 clock: self.clock,
                 trimmed: DomainId::of(0),
             },
@@ -350,18 +352,23 @@ fn new_id() -> u64 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// Makes a world's watch if the world has or may get limits or budgets.
+/// Makes a world's watch if the world has threads, or has or may get limits or budgets.
 fn watched(
     timed: bool,
+    threads: bool,
     limits: Limits,
     domains: &ById<DomainId, Domain>,
     lane: Option<&Lane>,
 ) -> Result<Option<Watched>, BuildError> {
     let budgets: Vec<Budget> = domains.iter().map(|d| d.spec.budget).collect();
-    let watch = timed || limits.is_set() || budgets.iter().any(Budget::is_set);
+    let watch = timed || threads || limits.is_set() || budgets.iter().any(Budget::is_set);
     let members = lane.map(|lane| Arc::clone(&lane.group.members));
-    let watched = watch.then(|| Watched::new(limits, &budgets, members)).transpose();
-    watched.map_err(BuildError::Watchdog)
+    let make = || {
+        let watched = Watched::new(limits, &budgets, members)?;
+        // The end of one thread must reach all others.
+        if threads { watched.start().map(|()| watched) } else { Ok(watched) }
+    };
+    watch.then(make).transpose().map_err(BuildError::Watchdog)
 }
 
 /// Detects the features of this machine. Warns once if calls will be slow.

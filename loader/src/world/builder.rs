@@ -190,7 +190,8 @@ impl Builder {
 
     /// Lets single calls have limits of their own
     /// ([`TypedFn::call_within`](crate::TypedFn::call_within)). A world with any limit or budget
-    /// allows that anyway.
+    /// allows that anyway. The watchdog's thread starts with the first limit that is set, or with
+    /// the first wish for interruptions.
     #[must_use]
     pub fn timed(mut self) -> Self {
         self.timed = true;

@@ -423,6 +423,10 @@ pub enum CallError {
     /// A call with limits of its own in a world without any.
     #[error("the world was built without limits; see `Builder::timed`")]
     Untimed,
+    /// A call with limits of its own, and the watchdog's thread, which no limit needed before, does
+    /// not start. The function is not called.
+    #[error("the watchdog thread, which a limit needs, does not start ({0})")]
+    Watchdog(std::io::ErrorKind),
     /// The call has a budget of instructions, but its domain has none, or the budget is no number
     /// from 1 to 2^63 - 1.
     #[error("a budget of instructions needs a domain with one")]

@@ -1,6 +1,6 @@
 //! A world's record.
 
-use crate::fault::watchdog::Watched;
+use crate::fault::watched::Watched;
 use crate::gate::Table;
 use crate::gate::control_stack::ControlStack;
 use crate::gate::ids::{ById, DomainId, HostId, RegionId};

@@ -8,7 +8,8 @@
 
 use crate::fault::interrupted::Interruptions;
 use crate::fault::watch::{self, Watch};
-use crate::fault::watchdog::{self, Watched};
+use crate::fault::watchdog;
+use crate::fault::watched::Watched;
 use crate::gate::ids::{DomainId, Id};
 use crate::gate::records::CallFrame;
 use crate::load::view::{CANARIES, Seat};
@@ -69,9 +70,17 @@ impl HostCall<'_> {
         self.spec().threads
     }
 
-    /// Returns the end of the calling thread's calls. Worlds of domains with threads have one.
+    /// Returns the end of the calling thread's calls. Worlds of domains with threads have one, and
+    /// so have worlds with limits and those that are [`Builder::timed`], unless the watchdog's
+    /// thread does not start.
     pub fn stopper(&self) -> Option<Stopper> {
-        self.world().time.watched.as_ref().map(|watched| Stopper(watched.shared()))
+        Some(Stopper(self.watchdog()?.shared()))
+    }
+
+    /// Returns the world's part in the watchdog, which runs then.
+    fn watchdog(&self) -> Option<&Watched> {
+        let watched = self.world().time.watched.as_ref()?;
+        (watched.is_by_watchdog() && watched.start().is_ok()).then_some(watched)
     }
 
     /// Says whether the call in progress is over: the domain will not go on when the host function
@@ -86,18 +95,16 @@ impl HostCall<'_> {
     /// ends. The caller then goes on in its global function `entry`, without arguments. If that
     /// returns, the thread goes on where it was, with all its registers. Returns whether the caller
     /// has such a function, is alone in its world, and has threads or is in a world that the
-    /// watchdog looks at ([`Builder::timed`]).
+    /// watchdog looks at ([`Builder::timed`]) and whose thread starts.
     pub fn allow_interruptions(&mut self, entry: &str) -> bool {
         let world = self.world();
-        let watched = world.time.watched.as_ref().is_some_and(Watched::is_by_watchdog);
-        if !watched || world.domains.len() != 1 || world.lane.is_some() {
+        if world.domains.len() != 1 || world.lane.is_some() {
             return false;
         }
-        let Some(place) = self.continuation(0, entry) else { return false };
-        let domain = &self.world().domains[self.caller_index()];
-        let all = Interruptions::new(domain.state, place, domain.usage.x87);
-        let watched = self.world().time.watched.as_ref();
-        watched.inspect(|watched| watched.shared().allow_interruptions(all)).is_some()
+        let (Some(place), Some(watched)) = (self.continuation(0, entry), self.watchdog()) else { return false };
+        let domain = &world.domains[self.caller_index()];
+        watched.shared().allow_interruptions(Interruptions::new(domain.state, place, domain.usage.x87));
+        true
     }
 
     /// Says whether an interruption of the calling thread is wanted and did not come yet.

@@ -1,6 +1,6 @@
 //! Writing the bindings that gates read, from the manager's records.
 
-use crate::fault::watchdog::Watched;
+use crate::fault::watched::Watched;
 use crate::gate::ids::{BindingId, DomainId};
 use crate::gate::records::Binding;
 use crate::spec::{Callee, Import, Restart};

@@ -90,7 +90,7 @@ impl World {
     /// already, or be [`crate::Builder::timed`]. Every call of `body` has the whole limit.
     ///
     /// # Errors
-    /// [`CallError::Untimed`].
+    /// [`CallError::Untimed`]; [`CallError::Watchdog`].
     pub fn within<R>(&mut self, limits: Limits, body: impl FnOnce(&mut Self) -> R) -> Result<R, CallError> {
         /// Puts the world's limits back, also when a panic goes on. The world may be gone by then,
         /// because `body` can put another one in its place.
@@ -103,7 +103,7 @@ impl World {
         let Some(watched) = self.record().time.watched.as_ref().filter(|w| w.is_by_watchdog()) else {
             return Err(CallError::Untimed);
         };
-        watched.limit_call(limits);
+        watched.limit_call(limits).map_err(|error| CallError::Watchdog(error.kind()))?;
         let _restore = Restore(watched.shared());
         Ok(body(self))
     }
@@ -135,7 +135,7 @@ impl<F: Function> TypedFn<F> {
     /// limits already, or be [`crate::Builder::timed`].
     ///
     /// # Errors
-    /// As for [`TypedFn::call`]; [`CallError::Untimed`].
+    /// As for [`TypedFn::call`]; [`CallError::Untimed`]; [`CallError::Watchdog`].
     ///
     /// # Panics
     /// As [`TypedFn::call`].
