@@ -130,6 +130,7 @@ pub use vm::region::View;
 pub use vm::region_file::RegionFile;
 pub use vm::space::{AddressSpace, La57};
 pub use vm::window::Protection;
+pub use world::berths::Berth;
 pub use world::bindings::connect::Used;
 pub use world::bindings::manage::{Connected, Manage};
 pub use world::bindings::manager::Request;

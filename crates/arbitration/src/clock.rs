@@ -5,9 +5,26 @@ use crate::errno::Errno;
 use crate::words::word;
 use rustix::time::{ClockId, clock_gettime};
 use sfi_loader::HostCall;
+use std::cell::Cell;
 use std::time::Duration;
 
 const SECOND: u64 = 1_000_000_000;
+
+thread_local! {
+    /// The processor time that this thread of the host had used when it began to run its present
+    /// thread of a domain.
+    static BEGAN: Cell<Duration> = const { Cell::new(Duration::ZERO) };
+}
+
+/// Begins a thread of a domain on this thread of the host: it has used no processor time.
+pub(crate) fn begin_thread() {
+    BEGAN.set(raw(ClockId::ThreadCPUTime));
+}
+
+fn raw(id: ClockId) -> Duration {
+    let now = clock_gettime(id);
+    Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
+}
 
 /// The clocks of a domain.
 #[derive(Clone, Copy, Debug)]
@@ -33,8 +50,11 @@ impl Clock {
     }
 
     fn now(&self, id: ClockId) -> Duration {
-        let now = clock_gettime(id);
-        let (seconds, nanoseconds) = self.coarse(now.tv_sec, now.tv_nsec);
+        let mut now = raw(id);
+        if id == ClockId::ThreadCPUTime {
+            now = now.saturating_sub(BEGAN.get());
+        }
+        let (seconds, nanoseconds) = self.coarse(now.as_secs() as i64, now.subsec_nanos().into());
         Duration::new(seconds as u64, nanoseconds as u32)
     }
 

@@ -5,8 +5,9 @@
 
 mod support;
 
+use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use support::{Bench, root, sfi, succeed};
 
@@ -65,7 +66,7 @@ fn locks_and_atomics_are_like_native_ones() {
 
 #[test]
 fn lives_of_threads_are_like_native_ones() {
-    compare("life", 23);
+    compare("life", 27);
 }
 
 /// std::thread, std::async, exceptions that cross threads, thread locals with destructors.
@@ -139,6 +140,41 @@ fn threads_are_counted() {
     let program = build(&bench, "hostile", "write");
     let alone = run(&bench, "write", &program, &[], "bomb");
     assert_eq!(text(&alone.stdout), "0 0\n".repeat(3), "without --threads there is no second thread");
+}
+
+/// Threads that ended leave neither mappings nor threads of the host behind.
+#[test]
+fn ten_thousand_threads_leave_nothing() {
+    let bench = Bench::new();
+    for mode in MODES {
+        let program = build(&bench, "hostile", mode);
+        let line = ["run", "--mode", mode, "--threads", "6", &program, "--", "ten_thousand"];
+        let mut child = sfi(&bench, &line).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("sfi runs");
+        let (mut input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        let mut lines = BufReader::new(output).lines();
+        let process = PathBuf::from(format!("/proc/{}", child.id()));
+        let mut count = || {
+            assert_eq!(lines.next().expect("it goes on").expect("text"), "created");
+            let maps = std::fs::read_to_string(process.join("maps")).expect("it runs").lines().count();
+            let tasks = std::fs::read_dir(process.join("task")).expect("it runs").count();
+            input.write_all(b"\n").expect("it reads");
+            (maps, tasks)
+        };
+        let (some, many) = (count(), count());
+        assert!(child.wait().expect("it ends").success(), "{mode}");
+        // At most as many threads of the host wait as the domain has at a time. They take a dozen
+        // mappings each.
+        assert!(many.1 <= some.1.max(8) && many.0 <= some.0 + 100, "{mode}: {some:?}, and then {many:?}");
+    }
+}
+
+/// The report names the thread that faulted, and not an earlier one in its place.
+#[test]
+fn a_fault_in_the_place_of_another_thread_is_its_own() {
+    for output in hostile("the_last_faults", &[], 3) {
+        let errors = text(&output.stderr);
+        assert!(errors.ends_with(": host, thread 52\n"), "{errors}");
+    }
 }
 
 /// Thread pointers, stacks and functions that no libc passes are refused.

@@ -6,6 +6,7 @@ use libc::{REG_R15, REG_RSP};
 use sfi_contract::layout::{STACK_BELOW, TCB_R15, TCB_SCRATCH, TCB_SCRATCH_SLOTS};
 use std::arch::x86_64::__cpuid_count;
 use std::cell::UnsafeCell;
+use std::sync::OnceLock;
 
 /// Interruptions of one thread that have not returned. Further ones wait.
 pub(super) const NESTED: usize = 4;
@@ -49,12 +50,15 @@ pub(super) struct Kept {
 }
 
 /// Returns the bytes of the floating-point state that the processor's features need, and the offset
-/// of the protection keys in it.
+/// of the protection keys in it. CPUID is slow in a virtual machine, so it is asked once.
 fn sizes() -> (usize, Option<usize>) {
-    let all = __cpuid_count(0xd, 0);
-    let keys = __cpuid_count(0xd, KEYS);
-    let has_keys = all.eax >> KEYS & 1 == 1 && keys.eax >= 4;
-    (all.ebx as usize, has_keys.then_some(keys.ebx as usize))
+    static SIZES: OnceLock<(usize, Option<usize>)> = OnceLock::new();
+    *SIZES.get_or_init(|| {
+        let all = __cpuid_count(0xd, 0);
+        let keys = __cpuid_count(0xd, KEYS);
+        let has_keys = all.eax >> KEYS & 1 == 1 && keys.eax >= 4;
+        (all.ebx as usize, has_keys.then_some(keys.ebx as usize))
+    })
 }
 
 impl Interruptions {

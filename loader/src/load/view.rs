@@ -4,9 +4,10 @@
 //! the heap, and a TCB page that only this thread has.
 
 use crate::link::REGION;
-use crate::link::image::{EStack, Image, Source};
+use crate::link::image::{EStack, Image, Source, ThreadLocals};
 use crate::spec::DomainSpec;
 use crate::vm::address::WindowOffset;
+use crate::vm::backing::Backing;
 use crate::vm::error::MapError;
 use crate::vm::region::Region;
 use crate::vm::space::Draw;
@@ -105,12 +106,30 @@ fn fill(window: &Window, image: &Image, seat: &Seat) -> Result<(), Errno> {
             (_, Protection::ReadExecute, _) => return Err(Errno::PERM),
         }
     }
-    let below = locals.length - TCB_SIZE;
-    if below > 0 {
-        let from = (seat.pointer - below).bytes();
-        window.map_file(locals.place, below, Protection::ReadWrite, backing.writable(), from, true)?;
-    }
+    map_locals(window, backing, locals, seat.pointer)?;
     window.map(WindowOffset::new(image.anchors.tcb), TCB_SIZE, Protection::ReadWrite)?;
+    start(window, image, seat);
+    Ok(())
+}
+
+/// Maps the memory below a thread pointer at the place that code names.
+fn map_locals(window: &Window, backing: &Backing, locals: &ThreadLocals, pointer: WindowOffset) -> Result<(), Errno> {
+    match locals.length - TCB_SIZE {
+        0 => Ok(()),
+        below => {
+            let from = (pointer - below).bytes();
+            window.map_file(locals.place, below, Protection::ReadWrite, backing.writable(), from, true)
+        }
+    }
+}
+
+/// Seats another thread in the view of one that ended. Its TCB page is zeroed already, and `before`
+/// was its pointer.
+pub(crate) fn seat_again(window: &Window, image: &Image, seat: &Seat, before: WindowOffset) -> Result<(), Errno> {
+    let (Some(backing), Some(locals)) = (window.backing(), &image.thread_locals) else { return Err(Errno::INVAL) };
+    if seat.pointer != before {
+        map_locals(window, backing, locals, seat.pointer)?;
+    }
     start(window, image, seat);
     Ok(())
 }

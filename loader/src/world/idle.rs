@@ -97,7 +97,8 @@ impl Inner {
         }
     }
 
-    fn release_control(&self, warm: u64) {
+    /// Gives back all but `warm` bytes of the control stack, on which no frame lies.
+    pub(super) fn release_control(&self, warm: u64) {
         let (low, high) = (self.gates.control.low(), self.gates.control.high());
         let length = (high - low).saturating_sub(warm);
         // SAFETY: the stack area of this world's control stack, on which no frame lies.

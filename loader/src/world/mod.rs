@@ -1,6 +1,7 @@
 //! A world: domains that call each other, entered by one thread at a time.
 
 pub(crate) mod api;
+pub(crate) mod berths;
 pub(crate) mod bindings;
 pub(crate) mod build;
 pub(crate) mod builder;

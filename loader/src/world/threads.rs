@@ -18,6 +18,7 @@ use crate::vm::address::WindowOffset;
 use crate::world::builder::Builder;
 use crate::world::calls::host::Host;
 use crate::world::calls::host_call::HostCall;
+use crate::world::domain::Domain;
 use crate::world::error::{BuildError, CallError, HostError, SpecError};
 use crate::world::held::World;
 use sfi_contract::layout::TCB_CANARY;
@@ -41,9 +42,11 @@ pub struct ThreadStart {
 /// A further thread of a domain, before it runs.
 #[derive(Debug)]
 pub struct Thread {
-    world: World,
-    function: WindowOffset,
-    argument: u64,
+    pub(super) world: World,
+    pub(super) function: WindowOffset,
+    pub(super) argument: u64,
+    /// The thread pointer.
+    pub(super) pointer: WindowOffset,
 }
 
 /// Ends the calls of one thread, from any other thread.
@@ -129,27 +132,12 @@ impl HostCall<'_> {
         start: &ThreadStart,
         host: impl FnMut(&mut HostCall<'_>) -> Result<u64, HostError> + Send + 'static,
     ) -> Result<Thread, BuildError> {
-        let domain = &self.world().domains[self.caller_index()];
-        let (image, spec) = (&domain.image, &domain.spec);
-        let name = || spec.name.clone();
-        let refused = |error| BuildError::Initialiser { domain: name(), error: Box::new(error) };
-        let text = image.text.0..image.text.0 + image.text.1;
-        let function = self.world().own_function(self.caller_index(), start.function).filter(|at| text.contains(at));
-        let function = function.ok_or_else(|| refused(CallError::NotAFunction { domain: name() }))?;
-        let mut canaries = [0; CANARIES];
-        domain.window.read(WindowOffset::new(image.anchors.offset(TCB_CANARY)), &mut canaries);
-        let seat = Seat {
-            origin: domain.window.origin(),
-            pointer: WindowOffset::of_pointer(start.pointer),
-            stack: WindowOffset::of_pointer(start.stack),
-            canaries,
-        };
-        if !image.heap().is_some_and(|heap| seat.check(image, &heap)) {
-            return Err(refused(CallError::Arguments { domain: name() }));
-        }
+        let (seat, function) = self.seat(start)?;
+        let Domain { spec, image, .. } = &self.world().domains[self.caller_index()];
         let gateway = gateway(spec)
             .filter(|_| spec.lanes == 0)
-            .ok_or_else(|| refused(CallError::NotAFunction { domain: name() }))?;
+            .ok_or_else(|| refused(spec, CallError::NotAFunction { domain: spec.name.clone() }))?;
+        let pointer = seat.pointer;
         let builder = Builder {
             domains: vec![DomainSpec::clone(spec)],
             hosts: vec![Host::new(gateway.to_owned(), host)],
@@ -159,8 +147,34 @@ impl HostCall<'_> {
             clock: spec.clock,
             ..Builder::default()
         };
-        Ok(Thread { world: builder.build()?, function, argument: start.argument })
+        Ok(Thread { world: builder.build()?, function, argument: start.argument, pointer })
     }
+
+    /// Checks the start of a thread of the caller. Returns its demands and its function.
+    pub(super) fn seat(&self, start: &ThreadStart) -> Result<(Seat, WindowOffset), BuildError> {
+        let domain = &self.world().domains[self.caller_index()];
+        let (image, spec) = (&domain.image, &domain.spec);
+        let text = image.text.0..image.text.0 + image.text.1;
+        let function = self.world().own_function(self.caller_index(), start.function).filter(|at| text.contains(at));
+        let function = function.ok_or_else(|| refused(spec, CallError::NotAFunction { domain: spec.name.clone() }))?;
+        let mut canaries = [0; CANARIES];
+        domain.window.read(WindowOffset::new(image.anchors.offset(TCB_CANARY)), &mut canaries);
+        let seat = Seat {
+            origin: domain.window.origin(),
+            pointer: WindowOffset::of_pointer(start.pointer),
+            stack: WindowOffset::of_pointer(start.stack),
+            canaries,
+        };
+        match image.heap().is_some_and(|heap| seat.check(image, &heap)) {
+            true => Ok((seat, function)),
+            false => Err(refused(spec, CallError::Arguments { domain: spec.name.clone() })),
+        }
+    }
+}
+
+/// Returns the error of a start that a domain must not choose.
+pub(super) fn refused(spec: &DomainSpec, error: CallError) -> BuildError {
+    BuildError::Initialiser { domain: spec.name.clone(), error: Box::new(error) }
 }
 
 /// Returns the one host function that a domain with threads calls.
@@ -185,6 +199,11 @@ impl Thread {
     /// # Errors
     /// [`CallError`], for example the fault that ended the thread.
     pub fn run(mut self) -> Result<u64, CallError> {
+        self.enter()
+    }
+
+    /// Calls the thread's function.
+    pub(super) fn enter(&mut self) -> Result<u64, CallError> {
         let mut held = self.world.held();
         let binding = held.host_binding(DomainId::of(0), self.function);
         let callee = binding.callee;

@@ -6,8 +6,11 @@
 //! all others.
 
 mod death;
+mod idle;
 mod kinds;
+mod member;
 mod roster;
+mod spawn;
 mod waiting;
 
 pub use death::Death;
@@ -18,17 +21,14 @@ use crate::futex::{Wait, Waits};
 use crate::process::{Exit, SELF};
 use crate::signals::{ThreadSignals, bit_of};
 use crate::{Arbiter, Calls, Request, encode};
+use member::Member;
 use roster::Roster;
 use sfi_contract::{names, requests};
-use sfi_loader::{HostCall, HostError, Thread, ThreadStart};
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use sfi_loader::{HostCall, HostError};
+use std::panic::resume_unwind;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Bytes of the host's stack of a thread. The domain's own stack lies in the domain.
-const HOST_STACK: usize = 512 << 10;
-/// The flags without which a `clone` makes a process.
-const THREAD: u64 = (libc::CLONE_VM | libc::CLONE_THREAD | libc::CLONE_SIGHAND) as u64;
 /// Bits of a futex wait that any wake ends (`FUTEX_BITSET_MATCH_ANY`).
 const ANY: u32 = u32::MAX;
 
@@ -47,21 +47,6 @@ struct Shared {
     waits: Waits,
     roster: Roster,
     alarm: Alarm,
-}
-
-/// One thread, as its calls see it.
-struct Member {
-    number: u64,
-    signals: ThreadSignals,
-    /// The word that is cleared when the thread ends, or 0.
-    clear: u64,
-    /// Says whether the thread made a call before.
-    enrolled: bool,
-    /// The mask that other threads know.
-    told: u64,
-
-    /// The head of the list of robust mutexes. The domain's libc walks it itself.
-    robust: u64,
 }
 
 /// The outcome of a call.
@@ -92,11 +77,11 @@ impl Crew {
         }))
     }
 
-    /// Returns the host function [`crate::GATEWAY`] of the first thread.
+    /// Returns the host function [`crate::GATEWAY`] of the first thread. The domain ends with it.
     pub fn first(&self) -> impl FnMut(&mut HostCall<'_>) -> Result<u64, HostError> + Send + 'static {
-        let shared = Arc::clone(&self.0);
+        let first = First(Arc::clone(&self.0));
         let mut member = Member::new(SELF, 0, 0);
-        move |cx| shared.host_call(cx, &mut member)
+        move |cx| first.0.host_call(cx, &mut member)
     }
 
     /// Ends all further threads, after the first one returned to the host. Returns the reason for
@@ -108,9 +93,12 @@ impl Crew {
     }
 }
 
-impl Member {
-    fn new(number: u64, mask: u64, clear: u64) -> Self {
-        Member { number, signals: ThreadSignals::new(mask), clear, enrolled: false, told: mask, robust: 0 }
+/// The first thread's part of the domain. No thread outlives it, nor waits for another one.
+struct First(Arc<Shared>);
+
+impl Drop for First {
+    fn drop(&mut self) {
+        self.0.stop(None);
     }
 }
 
@@ -264,55 +252,6 @@ impl Shared {
         }
     }
 
-    /// Starts a thread.
-    fn spawn(self: &Arc<Self>, cx: &mut HostCall<'_>, me: &Member, args: &[u64; 6]) -> Result<u64, Errno> {
-        let [both, stack, clear, argument, parent, pointer] = *args;
-        let (flags, function) = (both >> 32, both & 0xffff_ffff);
-        if flags & THREAD != THREAD {
-            return Err(Errno::NOSYS);
-        }
-        let number = self.roster.reserve(&self.waits)?;
-        let clear = if flags & libc::CLONE_CHILD_CLEARTID as u64 != 0 { clear } else { 0 };
-        let function = heap_base(cx) | function;
-        let start = ThreadStart { function, argument, stack: stack & !15, pointer, number };
-        let mut member = Member::new(number, me.signals.blocked(), clear);
-        let shared = Arc::clone(self);
-        let made = cx.thread(&start, move |cx| shared.host_call(cx, &mut member)).map_err(|_| Errno::AGAIN);
-        let started = made.and_then(|thread| {
-            if flags & libc::CLONE_PARENT_SETTID as u64 != 0 {
-                cx.write(parent, &(number as u32).to_le_bytes())?;
-            }
-            self.roster.enrol(number, thread.stopper())?;
-            self.run(number, thread)
-        });
-        if started.is_err() {
-            self.roster.release(number);
-        }
-        started.map(|()| number)
-    }
-
-    /// Runs a thread on a thread of the host.
-    fn run(self: &Arc<Self>, number: u64, thread: Thread) -> Result<(), Errno> {
-        let shared = Arc::clone(self);
-        let body = move || {
-            let result = catch_unwind(AssertUnwindSafe(|| thread.run()));
-            // A thread that left is no longer on the roster, and its result means nothing.
-            let died = shared.roster.remove(number);
-            let death = match result {
-                _ if !died => None,
-                Ok(Ok(_)) => None,
-                Ok(Err(error)) => Some(Death::Failed(error)),
-                Err(payload) => Some(Death::Panicked(payload)),
-            };
-            if death.is_some() {
-                shared.stop(death);
-            }
-            shared.roster.release(number);
-        };
-        let builder = std::thread::Builder::new().name("sfi-thread".into()).stack_size(HOST_STACK);
-        builder.spawn(body).map(drop).map_err(|_| Errno::AGAIN)
-    }
-
     /// Ends the calling thread. The domain of the first thread lives until the others have ended.
     fn leave(&self, cx: &mut HostCall<'_>, me: &mut Member, request: &Request) -> Result<u64, HostError> {
         if me.number == SELF {
@@ -351,11 +290,6 @@ impl Shared {
         self.waits.end();
         self.roster.announce();
     }
-}
-
-/// Returns the bits of the domain's addresses above the window offset.
-fn heap_base(cx: &HostCall<'_>) -> u64 {
-    cx.heap().start & !(sfi_contract::layout::WINDOW_SIZE - 1)
 }
 
 /// `sched_getaffinity`: reports a processor for each thread that can run at a time.

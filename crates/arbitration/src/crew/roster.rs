@@ -1,6 +1,7 @@
 //! The list of a domain's threads.
 
 use super::death::Death;
+use super::idle::Idle;
 use crate::errno::Errno;
 use crate::futex::{LOOK, Waits};
 use crate::process::SELF;
@@ -11,6 +12,9 @@ use std::time::{Duration, Instant};
 
 /// The longest time that a new thread waits for the host's threads of threads that have left.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// The most threads of the host that wait for further threads of the domain. Each keeps a window
+/// and a control stack.
+const MOST_IDLE: usize = 16;
 
 #[derive(Debug, Default)]
 pub(super) struct Roster {
@@ -26,8 +30,12 @@ struct List {
     most: usize,
     /// The last number that was given out.
     last: u64,
-    /// Further threads whose host threads have not ended, or that are being made.
+    /// Further threads that the host still runs, or that are being made.
     running: usize,
+    /// Threads of the host that have not ended, those that wait included.
+    hosts: usize,
+    /// Threads of the host that wait for a further thread, the last one at the end.
+    idle: Vec<Idle>,
     /// Set if the domain ends.
     ending: bool,
     death: Option<Death>,
@@ -52,9 +60,9 @@ impl Roster {
         }
     }
 
-    /// Takes the number of a new thread. Waits a little while threads that left are still there for
-    /// the host.
-    pub(super) fn reserve(&self, waits: &Waits) -> Result<u64, Errno> {
+    /// Takes the number of a new thread, and a thread of the host that waits for one. Waits a
+    /// little while threads that left are still there for the host.
+    pub(super) fn reserve(&self, waits: &Waits) -> Result<(u64, Option<Idle>), Errno> {
         let end = Instant::now() + PATIENCE;
         let mut list = self.lock();
         while list.members.len() < list.most
@@ -69,7 +77,7 @@ impl Roster {
         }
         list.running += 1;
         list.last += 1;
-        Ok(list.last)
+        Ok((list.last, list.idle.pop()))
     }
 
     /// Adds a thread that is about to run.
@@ -89,12 +97,28 @@ impl Roster {
         was
     }
 
-    /// Gives back the place of a thread whose host thread ends.
-    pub(super) fn release(&self, number: u64) {
+    /// Gives back the place of a thread that the host no longer runs. The host's thread waits for
+    /// the next one, if it can and few others do.
+    pub(super) fn release(&self, number: u64, idle: Option<Idle>) {
         let mut list = self.lock();
         list.members.remove(&number);
         list.running -= 1;
+        let keep = !list.ending && list.idle.len() < MOST_IDLE;
+        let (kept, given_up) = if keep { (idle, None) } else { (None, idle) };
+        list.idle.extend(kept);
         drop(list);
+        drop(given_up);
+        self.announce();
+    }
+
+    /// Notes that a thread of the host is about to begin.
+    pub(super) fn host_begins(&self) {
+        self.lock().hosts += 1;
+    }
+
+    /// Notes that a thread of the host ends.
+    pub(super) fn host_ended(&self) {
+        self.lock().hosts -= 1;
         self.announce();
     }
 
@@ -118,7 +142,8 @@ impl Roster {
         drop(self.wait(self.lock()));
     }
 
-    /// Ends the calls of all threads, and keeps the reason if the domain was not ending yet.
+    /// Ends the calls of all threads, and keeps the reason if the domain was not ending yet. No
+    /// thread of the host waits any more.
     pub(super) fn stop(&self, death: Option<Death>) {
         let mut list = self.lock();
         // Threads that are being stopped have errors, too.
@@ -127,12 +152,15 @@ impl Roster {
             list.death = death;
         }
         list.members.values().flatten().for_each(Stopper::stop);
+        let idle = std::mem::take(&mut list.idle);
+        drop(list);
+        drop(idle);
     }
 
-    /// Waits until the host threads of all further threads have ended.
+    /// Waits until all threads of the host have ended.
     pub(super) fn wait_for_all(&self) {
         let mut list = self.lock();
-        while list.running > 0 {
+        while list.running > 0 || list.hosts > 0 {
             list = self.wait(list);
         }
     }
