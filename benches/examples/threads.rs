@@ -1,7 +1,9 @@
 //! `cargo xtask bench --threads`: programs with one thread and with two, natively and in domains.
 //!
 //! A program does a fixed work with one thread and with two, in turn ([`ROUNDS`]). The quotient of
-//! both times is the scaling, of which 2 is the best. Processes of all variants run in turn
+//! both times is the scaling, of which 2 is the best. The work takes 150 ms or more with one
+//! thread, so creating threads takes no part of it. One more program creates threads that do
+//! nothing and joins them, one after the other. Processes of all variants run in turn
 //! ([`PROCESSES`]), and each variant is compared with the native process of its turn. So a machine
 //! that is busy for a while harms all variants alike. Prints medians, and the least and the
 //! greatest.
@@ -32,28 +34,54 @@ const PROGRAMS: [Program; 3] = [
     ("loop", &["-fopenmp"], &[]),
 ];
 
-/// The figures of one process: the median scaling of its rounds, and its sum.
+/// The program that creates and joins threads.
+const CREATION: Program = ("create", &[], &[]);
+
+/// The figures of one process: the nanoseconds of each round, and its sum.
 struct Run {
-    scaling: f64,
-    /// Nanoseconds of one thread.
-    one: f64,
+    rounds: Vec<Vec<f64>>,
     sum: String,
+}
+
+impl Run {
+    /// Returns the median scaling of the rounds.
+    fn scaling(&self) -> f64 {
+        median(&mut self.rounds.iter().map(|round| round[0] / round[1]).collect::<Vec<_>>())
+    }
+
+    /// Returns the median of the first figures.
+    fn first(&self) -> f64 {
+        median(&mut self.rounds.iter().map(|round| round[0]).collect::<Vec<_>>())
+    }
 }
 
 fn main() -> anyhow::Result<()> {
     let mut words: Vec<PathBuf> = std::env::args_os().skip(1).map(PathBuf::from).collect();
     ensure!(words.len() >= 2, "no sources, or no sfi");
     let only = words.split_off(2);
-    let chosen = |name: &str| only.is_empty() || only.iter().any(|word| word.as_os_str() == name);
-    if let Some(unknown) = only.iter().find(|word| !PROGRAMS.iter().any(|p| word.as_os_str() == p.0)) {
+    let chosen = |program: &&Program| only.is_empty() || only.iter().any(|word| word.as_os_str() == program.0);
+    let is_program = |word: &&PathBuf| PROGRAMS.iter().chain([&CREATION]).any(|p| word.as_os_str() == p.0);
+    if let Some(unknown) = only.iter().find(|word| !is_program(word)) {
         bail!("no program is called {}", unknown.display());
     }
-    println!("| program | native ms | native | write | full | write to native | full to native |");
-    println!("|{}", " --- |".repeat(7));
-    for program in PROGRAMS.iter().filter(|program| chosen(program.0)) {
+    let runs = |program: &Program| -> anyhow::Result<Vec<Vec<Run>>> {
         let work = tempfile::tempdir()?;
         let built = build(program, &words[0], &words[1], work.path()).context(program.0)?;
-        measure(program.0, &built, &words[1])?;
+        run_all(program.0, &built, &words[1])
+    };
+    let scaled: Vec<&Program> = PROGRAMS.iter().filter(chosen).collect();
+    if !scaled.is_empty() {
+        println!("| program | native ms | native | write | full | write to native | full to native |");
+        println!("|{}", " --- |".repeat(7));
+    }
+    for program in scaled {
+        print_scaling(program.0, &runs(program)?);
+    }
+    if chosen(&&CREATION) {
+        let all = runs(&CREATION)?;
+        println!("\n| µs | native | write | full |\n|{}", " --- |".repeat(4));
+        let cells = all.iter().map(|own| cell(own.iter().map(|run| run.first() / 1e3), 1)).collect::<Vec<_>>();
+        println!("| creating and joining a thread | {} |", cells.join(" | "));
     }
     Ok(())
 }
@@ -63,7 +91,8 @@ fn build(program: &Program, sources: &Path, sfi: &Path, work: &Path) -> anyhow::
     let (name, flags, parts) = program;
     let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs/threads");
     let zstd = sources.join("libzstd");
-    let mut files = vec![here.join("main.c"), here.join(format!("{name}.c"))];
+    let mut files = vec![here.join(format!("{name}.c"))];
+    files.extend((*name != CREATION.0).then(|| here.join("main.c")));
     for part in *parts {
         let found = std::fs::read_dir(zstd.join("lib").join(part))?.map(|e| Ok(e?.path()));
         let mut found = found.collect::<anyhow::Result<Vec<_>>>()?;
@@ -88,46 +117,56 @@ fn build(program: &Program, sources: &Path, sfi: &Path, work: &Path) -> anyhow::
 /// Runs one process of a program.
 fn process(command: &mut Command) -> anyhow::Result<Run> {
     let output = run(command.arg(ROUNDS.to_string()))?;
-    let (mut scalings, mut ones, mut sum) = (Vec::new(), Vec::new(), String::new());
+    let (mut rounds, mut sum) = (Vec::new(), String::new());
     for line in output.lines() {
         match line.split(' ').collect::<Vec<_>>()[..] {
-            ["ns", one, two] => {
-                let (one, two): (f64, f64) = (one.parse()?, two.parse()?);
-                scalings.push(one / two);
-                ones.push(one);
+            ["ns", ref figures @ ..] => {
+                rounds.push(figures.iter().map(|figure| figure.parse()).collect::<Result<Vec<f64>, _>>()?);
             }
             ["sum", computed] => sum = computed.to_owned(),
             _ => bail!("unexpected output: {line}"),
         }
     }
-    ensure!(scalings.len() == ROUNDS && !sum.is_empty(), "rounds are missing: {output}");
-    Ok(Run { scaling: median(&mut scalings), one: median(&mut ones), sum })
+    ensure!(rounds.len() == ROUNDS && !sum.is_empty(), "rounds are missing: {output}");
+    Ok(Run { rounds, sum })
 }
 
-fn cell(values: &mut [f64]) -> String {
-    let middle = median(values);
-    format!("{middle:.2} ({:.2} to {:.2})", values[0], values[values.len() - 1])
-}
-
-/// Runs all variants in turn, and prints the program's line.
-fn measure(name: &str, built: &[PathBuf], sfi: &Path) -> anyhow::Result<()> {
-    let (mut own, mut to_native) = (vec![Vec::new(); built.len()], vec![Vec::new(); MODES.len()]);
-    let (mut times, mut sum) = (Vec::new(), None);
+/// Runs all variants in turn. Returns the runs of each.
+fn run_all(name: &str, built: &[PathBuf], sfi: &Path) -> anyhow::Result<Vec<Vec<Run>>> {
+    let mut all: Vec<Vec<Run>> = built.iter().map(|_| Vec::new()).collect();
     for _ in 0..PROCESSES {
-        let native = process(&mut Command::new(&built[0]))?;
-        own[0].push(native.scaling);
-        times.push(native.one / 1e6);
-        let expected = &*sum.get_or_insert(native.sum);
-        for (index, mode) in MODES.iter().enumerate() {
-            let mut command = Command::new(sfi);
-            let command = command.args(["run", "--mode", mode, "--threads", THREADS, "--memory", "512"]);
-            let domain = process(command.arg(&built[index + 1]).arg("--"))?;
-            ensure!(domain.sum == *expected, "{name} computes something else in mode {mode}");
-            own[index + 1].push(domain.scaling);
-            to_native[index].push(domain.scaling / native.scaling);
+        for (index, program) in built.iter().enumerate() {
+            let done = match index.checked_sub(1) {
+                None => process(&mut Command::new(program))?,
+                Some(mode) => {
+                    let mut command = Command::new(sfi);
+                    let command = command.args(["run", "--mode", MODES[mode], "--threads", THREADS, "--memory", "512"]);
+                    process(command.arg(program).arg("--"))?
+                }
+            };
+            all[index].push(done);
         }
     }
-    let cells: Vec<String> = own.iter_mut().chain(&mut to_native).map(|values| cell(values)).collect();
-    println!("| {name} | {:.0} | {} |", median(&mut times), cells.join(" | "));
-    Ok(())
+    let sum = &all[0][0].sum;
+    ensure!(all.iter().flatten().all(|run| run.sum == *sum), "{name} does not compute the same everywhere");
+    Ok(all)
+}
+
+/// Returns the median of values, the least and the greatest.
+fn cell(values: impl Iterator<Item = f64>, digits: usize) -> String {
+    let mut values: Vec<f64> = values.collect();
+    let middle = median(&mut values);
+    format!("{middle:.digits$} ({:.digits$} to {:.digits$})", values[0], values[values.len() - 1])
+}
+
+/// Prints the program's line.
+fn print_scaling(name: &str, all: &[Vec<Run>]) {
+    let own = all.iter().map(|runs| cell(runs.iter().map(Run::scaling), 2));
+    let to_native = all[1..].iter().map(|runs| {
+        let neighbours = runs.iter().zip(&all[0]);
+        cell(neighbours.map(|(run, native)| run.scaling() / native.scaling()), 2)
+    });
+    let cells: Vec<String> = own.chain(to_native).collect();
+    let native = median(&mut all[0].iter().map(|run| run.first() / 1e6).collect::<Vec<_>>());
+    println!("| {name} | {native:.0} | {} |", cells.join(" | "));
 }

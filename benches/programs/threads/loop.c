@@ -2,7 +2,7 @@
 #include "../bench.h"
 #include "scaling.h"
 
-enum { N = 448 };
+enum { N = 672 };
 static double a[N][N], b[N][N], c[N][N];
 
 unsigned long scaled(int threads) {

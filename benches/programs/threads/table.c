@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SLOTS = 1 << 14, STEPS = 3000000 };
+enum { SLOTS = 1 << 14, STEPS = 30000000 };
 static unsigned long all[2][SLOTS];
 
 static void *half(void *which) {

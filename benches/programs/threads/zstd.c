@@ -3,7 +3,7 @@
 #include "scaling.h"
 #include <zstd.h>
 
-enum { SIZE = 16 << 20, PART = 1 << 20 };
+enum { SIZE = 40 << 20, PART = 1 << 20 };
 static unsigned char plain[SIZE], packed[SIZE];
 
 static ZSTD_CCtx *context(int threads) {
