@@ -20,7 +20,7 @@ use linux_keyutils::{KeyError, KeyPermissionsBuilder, KeyRing, KeyRingIdentifier
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, Mode, OFlags, Timestamps, UTIME_NOW, UTIME_OMIT};
 use std::fs::File;
-use std::io::{self, Error, ErrorKind, Read, Write};
+use std::io::{self, BufRead, BufReader, Error, ErrorKind, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
@@ -232,14 +232,17 @@ fn key() -> io::Result<Zeroizing<[u8; KEY_SIZE]>> {
 /// Names the file that this code was loaded from, and its state.
 pub(super) fn own_code() -> io::Result<String> {
     let address = own_code as *const () as usize;
-    let maps = std::fs::read_to_string("/proc/self/maps")?;
+    // The kernel writes only the lines that are read, and an executable is among the first.
+    let maps = BufReader::with_capacity(512, File::open("/proc/self/maps")?);
     // start-end perms offset dev inode path
-    let line = maps.lines().find(|line| {
+    let holds = |line: &str| {
         let bounds = line.split(' ').next().and_then(|range| range.split_once('-'));
         let number = |text| usize::from_str_radix(text, 16).unwrap_or(0);
         bounds.is_some_and(|(low, high)| (number(low)..number(high)).contains(&address))
-    });
-    let words: Vec<&str> = line.unwrap_or_default().splitn(6, ' ').collect();
+    };
+    let mut lines = maps.split(b'\n').map(|line| line.map(|line| String::from_utf8_lossy(&line).into_owned()));
+    let line = lines.find(|line| line.as_ref().map_or(true, |line| holds(line))).transpose()?.unwrap_or_default();
+    let words: Vec<&str> = line.splitn(6, ' ').collect();
     let path = words.get(5).map(|path| path.trim_start()).filter(|path| path.starts_with('/'));
     let path = path.ok_or_else(|| Error::other("the file with this code has no path"))?;
     let state = std::fs::metadata(path)?;

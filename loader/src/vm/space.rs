@@ -111,26 +111,30 @@ impl AddressSpace {
 impl La57 {
     /// Returns the address space to draw from.
     pub(crate) fn space(self) -> Result<AddressSpace, MapError> {
-        self.choose(AddressSpace::Five.available(), || {
-            static ONCE: std::sync::Once = std::sync::Once::new();
-            ONCE.call_once(|| {
-                let _ = writeln!(
-                    std::io::stderr(),
-                    "warning: no five-level paging here (la57): windows are placed in 47 bits of address"
-                );
-            });
-        })
+        self.choose(
+            || AddressSpace::Five.available(),
+            || {
+                static ONCE: std::sync::Once = std::sync::Once::new();
+                ONCE.call_once(|| {
+                    let _ = writeln!(
+                        std::io::stderr(),
+                        "warning: no five-level paging here (la57): windows are placed in 47 bits of address"
+                    );
+                });
+            },
+        )
     }
 
-    fn choose(self, available: bool, warn: impl Fn()) -> Result<AddressSpace, MapError> {
-        match (self, available) {
-            (La57::Never, _) => Ok(AddressSpace::Four),
-            (_, true) => Ok(AddressSpace::Five),
-            (La57::IfAvailable, false) => {
+    /// Asks whether the machine has five levels only if that matters.
+    fn choose(self, available: impl Fn() -> bool, warn: impl Fn()) -> Result<AddressSpace, MapError> {
+        match self {
+            La57::Never => Ok(AddressSpace::Four),
+            _ if available() => Ok(AddressSpace::Five),
+            La57::IfAvailable => {
                 warn();
                 Ok(AddressSpace::Four)
             }
-            (La57::Always, false) => Err(MapError::FiveLevels),
+            La57::Always => Err(MapError::FiveLevels),
         }
     }
 }
@@ -166,7 +170,8 @@ mod tests {
     #[test]
     fn the_choice() {
         let warned = Cell::new(0);
-        let choose = |la57: La57, available| la57.choose(available, || warned.set(warned.get() + 1));
+        let choose = |la57: La57, available| la57.choose(|| available, || warned.set(warned.get() + 1));
+        assert_eq!(La57::Never.choose(|| panic!("asked"), || ()).unwrap(), AddressSpace::Four);
         assert_eq!(choose(La57::Never, true).unwrap(), AddressSpace::Four);
         assert_eq!(choose(La57::Always, true).unwrap(), AddressSpace::Five);
         assert_eq!(choose(La57::IfAvailable, true).unwrap(), AddressSpace::Five);
