@@ -93,6 +93,12 @@ enum {
     SFI_SHARE_QUEUE = 2   /* it waits; first come, first served */
 };
 
+/* The tools that see the code of domains. */
+enum {
+    SFI_DEBUG_GDB = 1, /* breakpoints by function and line, backtraces through domains */
+    SFI_DEBUG_PERF = 2 /* files for perf: /tmp/perf-PID.map, and a jitdump for `perf inject --jit` */
+};
+
 /* The target of a faulting access. */
 enum {
     SFI_ADDRESS_NONE = 0,      /* the error is not a faulting access */
@@ -210,6 +216,12 @@ SFI_API int sfi_error_address_class(const sfi_error *error); /* SFI_ADDRESS_... 
 SFI_API const char *sfi_error_region(const sfi_error *error); /* the region that was accessed */
 SFI_API const char *sfi_error_backtrace(const sfi_error *error); /* a line for each call */
 SFI_API void sfi_error_free(sfi_error *error);
+
+/* Shows the code of all domains that this process loads from now on to gdb, perf or both
+ * (SFI_DEBUG_...), once for a process: a second call is SFI_IN_USE. It is for development. The
+ * places of domains are secrets that keep them apart in the modes write and match, and what gdb and
+ * perf read gives them away. */
+SFI_API sfi_status sfi_debug_show(int tools, sfi_error **error);
 
 /* A config: the functions and rules that the host offers to the worlds that it opens. It may be
  * freed after the last world was opened with it. The `user` pointers must stay valid as long as

@@ -14,6 +14,7 @@
 mod border;
 mod config;
 mod control;
+mod debug;
 mod enter;
 mod error;
 mod fleet;
@@ -34,6 +35,7 @@ mod world;
 
 pub use config::*;
 pub use control::*;
+pub use debug::*;
 pub use enter::sfi_world;
 pub use error::*;
 pub use fleet::*;
