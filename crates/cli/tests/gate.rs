@@ -64,6 +64,8 @@ fn sarif_follows_the_standards_schema() {
         for key in ["shortDescription", "fullDescription", "help"] {
             assert!(!rule[key]["text"].as_str().unwrap().is_empty(), "{key} of {rule}");
         }
+        assert!(rule["help"]["markdown"].as_str().unwrap().contains("\n\n**What to do:** "), "{rule}");
+        assert_eq!(rule.get("helpUri"), None);
     }
     let results = document["runs"][0]["results"].as_array().unwrap();
     assert_eq!(results.len(), 2);
@@ -82,6 +84,13 @@ fn sarif_follows_the_standards_schema() {
         assert_eq!(bytes[offset..offset + 3], [0x48, 0x89, 0x07]);
     }
     assert_eq!(document["runs"][0]["invocations"][0]["executionSuccessful"], true);
+
+    let document = run(&["--site", "https://docs.example/sfi/", "bad.o"], 1);
+    for rule in document["runs"][0]["tool"]["driver"]["rules"].as_array().unwrap() {
+        let id = rule["id"].as_str().unwrap();
+        let place = (!id.starts_with("SFI-P")).then(|| format!("https://docs.example/sfi/rules.html#{id}"));
+        assert_eq!(rule.get("helpUri").map(|uri| uri.as_str().unwrap()), place.as_deref());
+    }
 
     let document = run(&["junk.o", "a good:one.o", "missing.o"], 2);
     let invocation = &document["runs"][0]["invocations"][0];

@@ -92,6 +92,10 @@ pub struct Args {
     /// working directory.
     #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
+    /// SARIF: where the documentation is published (`cargo xtask book`). Each rule then links to its
+    /// place there.
+    #[arg(long, value_name = "URL")]
+    site: Option<String>,
     /// Print text bytes, instructions, seconds, and megabytes of text per second.
     #[arg(long)]
     stats: bool,
@@ -148,7 +152,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 
     let sarif = || -> anyhow::Result<serde_json::Value> {
         let root = args.root.as_deref().map_or_else(std::env::current_dir, std::path::absolute)?;
-        Ok(sarif::document(&outcomes, &root)?)
+        Ok(sarif::document(&outcomes, &root, args.site.as_deref())?)
     };
     if let Some(path) = &args.sarif {
         write_to(path, &sarif()?)?;

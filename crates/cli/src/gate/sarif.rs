@@ -54,8 +54,9 @@ struct ResultObject {
     suppressions: Vec<Value>,
 }
 
-/// Returns the document. `root` is the absolute path of the folder that paths are relative to.
-pub fn document(outcomes: &[Outcome], root: &Path) -> serde_json::Result<Value> {
+/// Returns the document. `root` is the absolute path of the folder that paths are relative to, and
+/// `site` the address of the published documentation.
+pub fn document(outcomes: &[Outcome], root: &Path, site: Option<&str>) -> serde_json::Result<Value> {
     let root = plain(root);
     let root = Root(&root);
     let mut results = Vec::new();
@@ -80,7 +81,7 @@ pub fn document(outcomes: &[Outcome], root: &Path) -> serde_json::Result<Value> 
             tool: json!({ "driver": {
                 "name": "sfi",
                 "semanticVersion": env!("CARGO_PKG_VERSION"),
-                "rules": Code::all().map(rule).collect::<Vec<_>>(),
+                "rules": Code::all().map(|code| rule(code, site)).collect::<Vec<_>>(),
             }}),
             invocations: json!([{
                 "executionSuccessful": successful,
@@ -120,9 +121,9 @@ fn plain(path: &Path) -> PathBuf {
 }
 
 /// `reportingDescriptor`
-fn rule(code: Code) -> Value {
+fn rule(code: Code, site: Option<&str>) -> Value {
     let more = format!("{}. `sfi explain {}` says more.", code.help(), code.id());
-    json!({
+    let mut rule = json!({
         "id": code.id(),
         "shortDescription": { "text": code.title() },
         "fullDescription": { "text": code.why() },
@@ -132,7 +133,12 @@ fn rule(code: Code) -> Value {
         },
         "defaultConfiguration": { "level": "error" },
         "properties": { "tags": ["security"], "security-severity": severity(code) },
-    })
+    });
+    if let (Some(site), Code::Contract(_)) = (site, code) {
+        // A page that `cargo xtask book` makes. Rules of policies are the user's own.
+        rule["helpUri"] = json!(format!("{}/rules.html#{}", site.trim_end_matches('/'), code.id()));
+    }
+    rule
 }
 
 /// Returns the severity as code scanning reads it, 0 to 10. An unsafe object can escape, an

@@ -145,7 +145,10 @@ fn rules() -> String {
         "# The rules\n\nThe verifier holds these rules. `sfi explain CODE` prints one with an example.\n".to_owned();
     for rule in Rule::ALL {
         // Writing to a String does not fail.
-        let _ = write!(text, "\n## {}: {}\n\n{}\n\n*{}*\n", rule.id(), rule.title(), rule.why(), rule.help());
+        // `sfi verify --site` links to the place of a rule.
+        let place = format!("<a id=\"{}\"></a>", rule.id());
+        let _ = write!(text, "\n{place}\n\n## {}: {}\n\n", rule.id(), rule.title());
+        let _ = writeln!(text, "{}\n\n*{}*", rule.why(), rule.help());
     }
     text
 }
@@ -222,7 +225,7 @@ mod tests {
             let name = document.strip_prefix(&root).expect("inside").display().to_string();
             assert!(listed.contains(&format!("({name})")), "{name} is not in the site");
         }
-        assert!(folder.join("speed.svg").is_file() && rules().contains("SFI-S01"));
+        assert!(folder.join("speed.svg").is_file() && rules().contains("<a id=\"SFI-S01\"></a>"));
         std::fs::remove_dir_all(folder).expect("removed");
     }
 }
