@@ -3,7 +3,7 @@
 mod support;
 
 use std::fs;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use support::{Bench, sfi, succeed};
 
 const APP: &str = "\
@@ -101,6 +101,7 @@ fn gdb_shows_lines_and_whole_backtraces() {
     let text = gdb(&bench, &commands);
     assert!(text.contains("Breakpoint 1, work () at codec.c:6"), "{text}");
     assert!(text.contains("in section .text.codec"), "{text}");
+    guide_shows(&text);
     let frames = functions(&text);
     let gate = "sfi_gate_";
     let inside = ["work", "middle", gate, "deep", "deep", "deep", "sfi_main", "sfi_enter_", "enter"];
@@ -117,8 +118,11 @@ fn gdb_shows_lines_and_whole_backtraces() {
     assert_eq!(frames.last().map(String::as_str), Some("main"), "{text}");
 
     // A fault. The run goes on when gdb passes the signal, and says the same.
-    let text = gdb(&bench, &["run", "backtrace 2", "continue"]);
+    let text = gdb(&bench, &["run", "backtrace", "continue"]);
     assert!(text.contains("SIGSEGV") && text.contains("middle () at codec.c:11"), "{text}");
+    let frames = functions(&text);
+    assert!(contains(&frames, &inside[1..]), "{text}");
+    assert_eq!(frames.last().map(String::as_str), Some("main"), "{text}");
     assert!(text.contains("domain `codec`: null pointer access in `middle`"), "{text}");
 }
 
@@ -143,36 +147,67 @@ fn without_the_option_nothing_is_shown() {
     }));
 }
 
+/// Checks that the backtrace in the guide has the same functions as one of gdb. Processors choose the
+/// variants of gates.
+fn guide_shows(text: &str) {
+    let guide = fs::read_to_string(support::root().join("docs/GUIDE.md")).unwrap();
+    let is_frame =
+        |line: &&str| line.strip_prefix('#').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+    let shown = functions(&guide.lines().filter(is_frame).collect::<Vec<_>>().join("\n"));
+    let variants = ["sfi_gate_", "sfi_enter_"];
+    let plain = |name: &String| {
+        variants.iter().find(|gate| name.starts_with(*gate)).map_or(name.clone(), |gate| (*gate).to_owned())
+    };
+    let [shown, printed] = [shown, functions(text)].map(|names| names.iter().map(plain).collect::<Vec<_>>());
+    assert!(shown.len() > 5 && printed.starts_with(&shown), "the guide: {shown:#?}\ngdb: {text}");
+}
+
 #[test]
 fn perf_names_functions_and_lines() {
     let bench = domains();
-    let records = |events: &str| {
+    let mut record = Command::new("perf");
+    record.args(["record", "-q", "-k", "mono", "-e", "cpu-clock", "-o", "perf.data"]).arg(env!("CARGO_BIN_EXE_sfi"));
+    record.args(["run", "--perf", "domains.toml"]).current_dir(bench.directory());
+    record.env("JITDUMPDIR", bench.directory()).env("HOME", bench.directory());
+    let output = record.output().expect("perf: run `cargo xtask setup`");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!said.contains("perf_event"), "perf may not count here (kernel.perf_event_paranoid): {said}");
+    let perf = |arguments: &[&str]| {
         let mut command = Command::new("perf");
-        command.args(["record", "-q", "-k", "mono", "-e", events, "-o", "perf.data"]).arg(env!("CARGO_BIN_EXE_sfi"));
-        command.args(["run", "--perf", "domains.toml"]).current_dir(bench.directory());
-        command.env("JITDUMPDIR", bench.directory()).env("HOME", bench.directory());
-        command
+        succeed(command.args(arguments).current_dir(bench.directory()).env("HOME", bench.directory()))
     };
-    let output = records("cpu-clock").output().expect("perf: run `cargo xtask setup`");
-    if !output.status.success() && String::from_utf8_lossy(&output.stderr).contains("perf_event") {
-        eprintln!("this machine does not let perf count: only the jitdump's form is tested");
-        sfi(&bench, &["run", "--perf", "domains.toml"]).env("JITDUMPDIR", bench.directory()).output().unwrap();
-    } else {
-        let inject = ["inject", "--jit", "-i", "perf.data", "-o", "jit.data"];
-        succeed(Command::new("perf").args(inject).current_dir(bench.directory()).env("HOME", bench.directory()));
-        let perf = |arguments: &[&str]| {
-            let mut command = Command::new("perf");
-            succeed(command.args(arguments).current_dir(bench.directory()).env("HOME", bench.directory()))
-        };
-        let report = perf(&["report", "--stdio", "-i", "jit.data"]);
-        let first = report.lines().find(|line| line.contains('%')).unwrap_or_default();
-        assert!(first.contains("work [codec]"), "{report}");
-        let annotated = perf(&["annotate", "--stdio", "-i", "jit.data", "work [codec]"]);
-        assert!(annotated.contains("sum += i * 7;"), "{annotated}");
+    perf(&["inject", "--jit", "-i", "perf.data", "-o", "jit.data"]);
+    let report = perf(&["report", "--stdio", "-i", "jit.data"]);
+    let first = report.lines().find(|line| line.contains('%')).unwrap_or_default();
+    assert!(first.contains("work [codec]"), "{report}");
+    let annotated = perf(&["annotate", "--stdio", "-i", "jit.data", "work [codec]"]);
+    assert!(annotated.contains("sum += i * 7;"), "{annotated}");
+}
+
+#[test]
+fn the_files_for_perf_name_all_functions() {
+    let bench = domains();
+    let mut run = sfi(&bench, &["run", "--perf", "domains.toml"]);
+    let mut run = run.env("JITDUMPDIR", bench.directory()).stderr(Stdio::null()).spawn().unwrap();
+    let process = run.id();
+    assert_eq!(run.wait().unwrap().code(), Some(1));
+    let all = ["deep [app]", "middle [codec]", "sfi_main [app]", "work [codec]"];
+    let dump = bench.directory().join(format!("jit-{process}.dump"));
+    assert_eq!(jitdump(&fs::read(dump).unwrap()), all);
+
+    let map = format!("/tmp/perf-{process}.map");
+    let lines = fs::read_to_string(&map).unwrap();
+    fs::remove_file(map).unwrap();
+    let mut named = Vec::new();
+    for line in lines.lines() {
+        let [address, size, name] = line.splitn(3, ' ').collect::<Vec<_>>()[..] else { panic!("{line}") };
+        let [address, size] = [address, size].map(|hex| u64::from_str_radix(hex, 16).unwrap());
+        assert!(address > 0 && size > 0, "{line}");
+        named.push(name);
     }
-    let dump = fs::read_dir(bench.directory()).unwrap().map(|entry| entry.unwrap().path());
-    let dump = dump.into_iter().find(|path| path.extension().is_some_and(|e| e == "dump")).expect("a jitdump");
-    assert_eq!(jitdump(&fs::read(dump).unwrap()), ["deep [app]", "middle [codec]", "sfi_main [app]", "work [codec]"]);
+    named.retain(|name| !name.starts_with("sfi_stubs"));
+    named.sort_unstable();
+    assert_eq!(named, all, "{lines}");
 }
 
 /// Reads a jitdump as its specification says. Returns the functions whose lines it has.
