@@ -95,3 +95,35 @@ impl Turns {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicBool;
+
+    /// Threads that came one after the other, while the world was in use, get it in this order.
+    #[test]
+    fn a_queue_serves_who_came_first() {
+        const THREADS: u64 = 16;
+        let (turns, used, served) = (Turns::new(Order::Queue), AtomicBool::new(false), Mutex::new(Vec::new()));
+        let take = || used.compare_exchange(false, true, Ordering::SeqCst, Ordering::SeqCst).is_ok();
+        turns.wait(take);
+        std::thread::scope(|scope| {
+            for thread in 0..THREADS {
+                let (turns, used, served) = (&turns, &used, &served);
+                scope.spawn(move || {
+                    turns.wait(take);
+                    served.lock().unwrap().push(thread);
+                    turns.pass(|| used.store(false, Ordering::SeqCst));
+                });
+                // The first number is of this test itself.
+                while turns.lock().0 < thread + 2 {
+                    std::thread::yield_now();
+                }
+            }
+            assert!(served.lock().unwrap().is_empty());
+            turns.pass(|| used.store(false, Ordering::SeqCst));
+        });
+        assert_eq!(served.into_inner().unwrap(), (0..THREADS).collect::<Vec<_>>());
+    }
+}

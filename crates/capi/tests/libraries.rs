@@ -40,13 +40,13 @@ fn compile(directory: &Path, link: &[String]) {
     assert_eq!(printed(Command::new("./host").current_dir(directory)), "42\n", "{link:?}");
 }
 
-/// Returns what programs look for, and what a library needs.
+/// Returns what programs look for, and what a library needs. Nothing if it is linked statically.
 fn names(path: &Path) -> (Option<String>, Vec<String>) {
     let bytes = std::fs::read(path).unwrap();
     let header = object::elf::FileHeader64::<object::Endianness>::parse(&*bytes).unwrap();
     let endian = header.endian().unwrap();
     let sections = header.sections(endian, &*bytes).unwrap();
-    let (entries, link) = sections.dynamic(endian, &*bytes).unwrap().unwrap();
+    let Some((entries, link)) = sections.dynamic(endian, &*bytes).unwrap() else { return (None, Vec::new()) };
     let strings = sections.strings(endian, &*bytes, link).unwrap();
     let text = |tag: object::elf::DynamicTag| {
         let found = entries.iter().filter(move |entry| entry.tag(endian) == tag);
@@ -87,6 +87,33 @@ fn the_shared_library_has_a_name_and_versions() {
     assert!(names(&directory.join("host")).1.contains(&"libsfi.so.0".to_owned()));
     let symbols = printed(Command::new("readelf").args(["--dyn-syms", "--wide"]).arg(directory.join("host")));
     assert!(symbols.contains("sfi_call@SFI_0"), "{symbols}");
+}
+
+/// Installs as the guide says, and runs its commands.
+#[test]
+fn the_guides_commands_link_what_is_installed() {
+    let folder = tempfile::tempdir().unwrap();
+    let directory = folder.path();
+    host(directory);
+    let mut install = Command::new("make");
+    install.arg("-C").arg(root("crates/capi")).args(["install", "PREFIX=/usr/local"]);
+    install.arg(format!("DESTDIR={}", directory.join("root").display()));
+    install.arg(format!("LIBSFI_A={}", libraries().join("libsfi.a").display()));
+    succeed(install.arg(format!("OUT={}", directory.display())));
+    let library = directory.join("root/usr/local/lib");
+    let guide = std::fs::read_to_string(root("docs/GUIDE.md")).unwrap();
+    let commands: Vec<&str> =
+        guide.lines().filter(|line| line.starts_with("gcc ") && line.contains("pkg-config")).collect();
+    assert_eq!(commands.len(), 2, "{commands:?}");
+    for command in commands {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", command]).env("PKG_CONFIG_PATH", library.join("pkgconfig")).current_dir(directory);
+        succeed(&mut shell);
+        let run = printed(Command::new("./host").env("LD_LIBRARY_PATH", &library).current_dir(directory));
+        assert_eq!(run, "42\n", "{command}");
+        let is_shared = names(&directory.join("host")).1.iter().any(|name| name == "libsfi.so.0");
+        assert_eq!(is_shared, !command.contains("-static"), "{command}");
+    }
 }
 
 /// With the flags that pkg-config gives for `--static`.

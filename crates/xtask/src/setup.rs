@@ -66,6 +66,7 @@ pub const BASE: &[Need] = &[
     Need { package: "musl-tools", proof: Proof::Program("musl-gcc") },
     // Another decoder, to compare with the verifier's.
     Need { package: "llvm-dev", proof: Proof::File(&["/usr/include/llvm/MC/MCDisassembler/MCDisassembler.h"]) },
+    Need { package: "pkg-config", proof: Proof::Program("pkg-config") },
     // They are shown the code of domains.
     Need { package: "gdb", proof: Proof::Program("gdb") },
     Need { package: "linux-perf", proof: Proof::Program("perf") },
