@@ -1,5 +1,5 @@
-//! What gdb shows of a host in C: core dumps name the domain that died, and after `sfi_debug_show`
-//! breakpoints and backtraces reach into domains.
+//! Hosts in C under gdb. Core dumps name the domain that died. After `sfi_debug_show` breakpoints
+//! and backtraces reach into domains.
 
 mod support;
 

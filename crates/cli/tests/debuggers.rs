@@ -147,8 +147,8 @@ fn without_the_option_nothing_is_shown() {
     }));
 }
 
-/// Checks that the backtrace in the guide has the same functions as one of gdb. Processors choose the
-/// variants of gates.
+/// Checks that the backtrace in the guide has the same functions as one of gdb. Processors choose
+/// the variants of gates.
 fn guide_shows(text: &str) {
     let guide = fs::read_to_string(support::root().join("docs/GUIDE.md")).unwrap();
     let is_frame =

@@ -92,8 +92,8 @@ pub struct Args {
     /// working directory.
     #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
-    /// SARIF: where the documentation is published (`cargo xtask book`). Each rule then links to its
-    /// place there.
+    /// SARIF: where the documentation is published (`cargo xtask book`). Each rule then links to
+    /// its place there.
     #[arg(long, value_name = "URL")]
     site: Option<String>,
     /// Print text bytes, instructions, seconds, and megabytes of text per second.
