@@ -210,7 +210,7 @@ pub(crate) fn access(path: &Found, mode: u64) -> Result<u64, Errno> {
     if mode as i32 & libc::W_OK != 0 && !path.writable() {
         return Err(Errno::ROFS);
     }
-    if mode as i32 & libc::X_OK != 0 && bits & 0o111 == 0 {
+    if mode as i32 & libc::X_OK != 0 && bits & 0o111 == 0 || mode as i32 & libc::R_OK != 0 && path.is_above() {
         return Err(Errno::ACCES);
     }
     Ok(0)

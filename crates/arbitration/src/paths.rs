@@ -2,7 +2,7 @@
 
 use crate::descriptors::Descriptors;
 use crate::errno::Errno;
-use crate::tree::Tree;
+use crate::tree::{Start, Tree};
 use crate::walk::{Found, Intent, Last, walk};
 use sfi_loader::HostCall;
 use std::os::fd::OwnedFd;
@@ -54,20 +54,22 @@ impl Tree {
         Ok(number.parse::<u32>().ok().filter(|_| self.granted(&path).is_none()).map(u64::from))
     }
 
-    /// Opens the host's directory for the working directory. `None`: no directory is granted at the
-    /// root, where the domain is.
+    /// Opens the host's directory for the working directory. `None`: the domain is above its
+    /// grants.
     pub(crate) fn working_directory(&self) -> Result<Option<OwnedFd>, Errno> {
-        if self.working.is_empty() && self.granted("").is_none() {
-            return Ok(None);
-        }
         let name = if self.working.is_empty() { "/" } else { &self.working };
         let found = self.look_up("", name, Last::Follow, Intent::Read)?;
+        if found.is_above() {
+            return Ok(None);
+        }
         Ok(Some(rustix::io::fcntl_dupfd_cloexec(found.target()?.0, 3)?))
     }
 
     /// Looks up a path relative to a directory's name.
     pub(crate) fn look_up(&self, base: &str, path: &str, last: Last, intent: Intent) -> Result<Found, Errno> {
-        let (start, rest) = self.locate(base, path)?;
-        walk(self, start, &rest, last, intent)
+        match self.locate(base, path)? {
+            Start::Grant(start, rest) => walk(self, start, &rest, last, intent),
+            Start::Above(name) => Found::above(name),
+        }
     }
 }

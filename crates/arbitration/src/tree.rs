@@ -124,6 +124,15 @@ fn join(directory: &str, path: &str) -> String {
     format!("{directory}/{path}")
 }
 
+/// The place in the tree from which a path is looked up.
+#[derive(Debug)]
+pub(crate) enum Start<'t> {
+    /// A grant, and the rest of the path.
+    Grant(&'t Preopen, String),
+    /// A directory above grants, by its name in the domain. Nothing of the path is left.
+    Above(String),
+}
+
 /// A domain's view of files: its tree and its working directory.
 #[derive(Clone, Debug)]
 pub(crate) struct Tree {
@@ -145,12 +154,18 @@ impl Tree {
         Tree { working, ..self }
     }
 
-    /// Finds the grant with the longest name that a path lies beneath, and the rest of the path.
-    pub(crate) fn locate(&self, base: &str, path: &str) -> Result<(&Preopen, String), Errno> {
+    /// Finds the grant with the longest name that a path lies beneath, or the directory above
+    /// grants that it means.
+    pub(crate) fn locate(&self, base: &str, path: &str) -> Result<Start<'_>, Errno> {
         if path.is_empty() {
             return Err(Errno::NOENT);
         }
         let name = join(base, path);
+        let (above, rest) = self.settle(&name);
+        if rest.is_empty() {
+            return Ok(Start::Above(above));
+        }
+        let name = format!("{above}/{}", rest.trim_start_matches('/'));
         // Before the preopened directory's name, too, slashes may be doubled and `.` has no
         // meaning.
         let beneath = |preopen: &Preopen| -> Option<String> {
@@ -164,7 +179,35 @@ impl Tree {
             Some(rest.to_owned())
         };
         let found = self.preopens.iter().filter_map(|p| Some((p, beneath(p)?)));
-        found.max_by_key(|(p, _)| p.guest.len()).ok_or(Errno::NOENT)
+        let (grant, rest) = found.max_by_key(|(p, _)| p.guest.len()).ok_or(Errno::NOENT)?;
+        Ok(Start::Grant(grant, rest))
+    }
+
+    /// Resolves the part of a name that lies above the grants, where no file can be a link. Returns
+    /// the directory that it leads to, and the rest of the name.
+    fn settle<'n>(&self, name: &'n str) -> (String, &'n str) {
+        let (mut at, mut rest) = (String::new(), name);
+        if !self.is_above(&at) {
+            return (at, rest);
+        }
+        loop {
+            rest = skip(rest);
+            let (part, after) = rest.split_once('/').unwrap_or((rest, ""));
+            let next = format!("{at}/{part}");
+            match part {
+                ".." => at.truncate(at.rfind('/').unwrap_or(0)),
+                _ if !part.is_empty() && self.is_above(&next) => at = next,
+                _ => return (at, rest),
+            }
+            rest = after;
+        }
+    }
+
+    /// Says whether a name is the root or a directory above a grant. The name must lie beneath no
+    /// grant.
+    fn is_above(&self, guest: &str) -> bool {
+        let beneath = |p: &Preopen| p.guest.strip_prefix(guest).is_some_and(|rest| rest.starts_with('/'));
+        self.granted(guest).is_none() && (guest.is_empty() || self.preopens.iter().any(beneath))
     }
 
     /// Returns all grants.
@@ -230,8 +273,12 @@ mod tests {
         let here = Path::new(".");
         let open = |guest, writable| Preopen::open(here, guest, writable).expect("opens");
         let preopens = vec![open("/data", false), open("data/deep", true), open("/other", true)];
+        let located = |tree: &Tree, path: &str| match tree.locate("", path)? {
+            Start::Grant(p, rest) => Ok((rest, p.writable)),
+            Start::Above(name) => Ok((format!("above:{name}"), false)),
+        };
         let tree = Tree::new(with_devices(preopens, false));
-        let rest = |path: &str| tree.locate("", path).map(|(p, rest)| (rest, p.writable));
+        let rest = |path: &str| located(&tree, path);
         assert_eq!(rest("data/x"), Ok(("/x".into(), false)));
         assert_eq!(rest("//data/.//deep/./x/../y"), Ok(("/./x/../y".into(), true)));
         assert_eq!(rest("/data/deeper"), Ok(("/deeper".into(), false)));
@@ -240,12 +287,23 @@ mod tests {
         assert_eq!(rest("/etc/passwd"), Err(Errno::NOENT));
         assert_eq!(rest("/datax"), Err(Errno::NOENT));
         assert_eq!(rest(""), Err(Errno::NOENT));
+        for (path, name) in [("/", ""), ("//./..", ""), ("dev", "/dev"), ("/dev/../dev/.", "/dev"), ("dev/..", "")] {
+            assert_eq!(rest(path), Ok((format!("above:{name}"), false)), "{path}");
+        }
+        assert_eq!(rest("/dev/../data/x/../y/"), Ok(("/x/../y/".into(), false)));
+        assert_eq!(rest("/de"), Err(Errno::NOENT));
+        assert_eq!(rest("/none/.."), Err(Errno::NOENT));
+        // A directory above one grant and beneath another one is a directory of the host.
+        let tree = Tree::new(with_devices(vec![open("/", false), open("/a", false), open("/a/b/c", true)], false));
+        assert_eq!(located(&tree, "/dev"), Ok(("/dev".into(), false)));
+        assert_eq!(located(&tree, "/a/b"), Ok(("/b".into(), false)));
+        assert_eq!(located(&tree, "/.."), Ok(("/..".into(), false)));
         // The walk refuses this later, and resolves it only relative to the directory.
         assert_eq!(rest("/data/../../etc"), Ok(("/../../etc".into(), false)));
         assert_eq!(rest("/dev/null"), Ok(("".into(), true)));
         assert_eq!(rest("/dev/urandom"), Err(Errno::NOENT));
         let tree = Tree::new(with_devices(vec![open("/dev/random", false)], true));
-        let rest = |path: &str| tree.locate("", path).map(|(p, rest)| (rest, p.writable));
+        let rest = |path: &str| located(&tree, path);
         assert_eq!(rest("/dev/urandom"), Ok(("".into(), false)));
         assert_eq!(rest("/dev/random/x"), Ok(("/x".into(), false)), "a grant goes first");
     }

@@ -6,14 +6,16 @@
 //! renames or swaps entries meanwhile cannot lead the walk out of the grants. A link to an absolute
 //! name leads to that name in the domain's tree, never in the host's. The walk compares each
 //! directory on the way with the grants: one that was granted as read-only is read-only on every
-//! path to it.
+//! path to it. Directories above the grants exist for the domain alone, so that names can be passed
+//! part by part from the root on.
 
 use crate::descriptors::Kind;
 use crate::errno::Errno;
 use crate::file_system;
 use crate::granted_file::GrantedFile;
-use crate::tree::{Preopen, Root, Tree};
+use crate::tree::{Preopen, Root, Start, Tree};
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, Stat};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -49,6 +51,14 @@ struct OpenDirectory {
     mounts: bool,
 }
 
+impl OpenDirectory {
+    /// Returns the directory of a file without one. Nothing can be made in it.
+    fn none(file: &OwnedFd, device: u64) -> Result<OpenDirectory, Errno> {
+        let fd = Arc::new(rustix::io::fcntl_dupfd_cloexec(file, 3)?);
+        Ok(OpenDirectory { fd, entry: String::new(), guest: String::new(), device, writable: false, mounts: false })
+    }
+}
+
 /// The result of a look-up.
 #[derive(Debug)]
 pub(crate) struct Found {
@@ -64,6 +74,8 @@ pub(crate) struct Found {
     target: Option<(OwnedFd, Stat)>,
     /// A file that was granted by name.
     file: Option<GrantedFile>,
+    /// Says whether it is a directory above grants, which no directory of the host stands for.
+    above: bool,
     /// Says whether the domain may change it.
     writable: bool,
     /// The whole name in the domain's tree, without links.
@@ -135,14 +147,7 @@ impl Walk<'_> {
             Root::File(_) if !last => Err(Errno::NOTDIR),
             Root::File(file) => {
                 let (fd, stat) = file.open(OFlags::PATH)?;
-                let parent = OpenDirectory {
-                    fd: Arc::new(rustix::io::fcntl_dupfd_cloexec(&fd, 3)?),
-                    entry: String::new(),
-                    guest: String::new(),
-                    device: stat.st_dev,
-                    writable: false,
-                    mounts: false,
-                };
+                let parent = OpenDirectory::none(&fd, stat.st_dev)?;
                 let (writable, file) = (grant.writable, Some(file.clone()));
                 let found = Found { file, writable, guest, grant: true, ..Found::at(parent, entry, Some((fd, stat))) };
                 Ok(Some(found))
@@ -217,12 +222,18 @@ impl Walk<'_> {
                     self.later(text);
                     return Ok(None);
                 }
-                // As under a changed root, this is a name of the domain's own tree.
-                let (grant, rest) = self.tree.locate("", text)?;
-                self.stack.clear();
-                let found = self.enter(grant, String::new(), ends && rest.is_empty())?;
-                self.later(&rest);
-                Ok(found)
+                // As under a changed root, this is a name of the domain's own tree. It may lie
+                // above the grants, and the rest of the path beneath one.
+                let whole = self.todo.drain(..).rev().fold(text.to_owned(), |path, part| path + "/" + &part);
+                match self.tree.locate("", &whole)? {
+                    Start::Above(name) => Found::above(name).map(Some),
+                    Start::Grant(grant, rest) => {
+                        self.stack.clear();
+                        let found = self.enter(grant, String::new(), rest.is_empty())?;
+                        self.later(&rest);
+                        Ok(found)
+                    }
+                }
             }
             FileType::Directory => {
                 let writable = here.writable && !self.tree.is_read_only((stat.st_dev, stat.st_ino));
@@ -246,7 +257,28 @@ impl Found {
     fn at(parent: OpenDirectory, name: String, target: Option<(OwnedFd, Stat)>) -> Found {
         let guest = format!("{}/{name}", parent.guest);
         let (writable, file) = (parent.writable, None);
-        Found { parent, name, directory_only: false, grant: false, target, file, writable, guest }
+        Found { parent, name, directory_only: false, grant: false, target, file, above: false, writable, guest }
+    }
+
+    /// Returns a directory above grants. The domain can pass it, and neither list nor change it.
+    pub(crate) fn above(guest: String) -> Result<Found, Errno> {
+        // No name leads on from the open file that takes its place.
+        let fd = rustix::fs::open("/dev/null", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+        let mut stat = rustix::fs::fstat(&fd)?;
+        let mut number = DefaultHasher::new();
+        guest.hash(&mut number);
+        (stat.st_mode, stat.st_nlink) = (libc::S_IFDIR | 0o111, 2);
+        (stat.st_dev, stat.st_ino, stat.st_rdev, stat.st_size, stat.st_blocks) = (0, number.finish(), 0, 0, 0);
+        (stat.st_atime, stat.st_mtime, stat.st_ctime) = (0, 0, 0);
+        (stat.st_atime_nsec, stat.st_mtime_nsec, stat.st_ctime_nsec) = (0, 0, 0);
+        let parent = OpenDirectory::none(&fd, 0)?;
+        let found = Found::at(parent, String::new(), Some((fd, stat)));
+        Ok(Found { above: true, grant: true, guest, ..found })
+    }
+
+    /// Says whether it is a directory above grants.
+    pub(crate) fn is_above(&self) -> bool {
+        self.above
     }
 
     /// Says whether the file exists.
@@ -283,6 +315,9 @@ impl Found {
         let writes = flags.intersects(OFlags::WRONLY | OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC | OFlags::APPEND);
         if writes && !self.writable {
             return Err(Errno::ROFS);
+        }
+        if self.above {
+            return Err(Errno::ACCES);
         }
         // An open never waits for the other end of a FIFO, and takes no controlling terminal.
         let quiet = flags.difference(OFlags::TRUNC) | OFlags::NONBLOCK | OFlags::NOCTTY;

@@ -17,6 +17,59 @@ const READS: &str = "#include <stdio.h>\n#include <stdlib.h>\n#include <unistd.h
         return argc - 2;\n\
     }\n";
 
+/// Looks at the root, at each directory on the way to the working directory, and at names that lead
+/// through them.
+const LOOKS: &str = r#"#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+static void tell(const char *what, const char *name, int result) {
+    printf("%s %s: %s\n", what, name, result < 0 ? strerror(errno) : "good");
+}
+static void look(const char *name, struct stat *at) {
+    char text[64];
+    struct stat link;
+    tell("stat", name, stat(name, at));
+    tell("lstat", name, lstat(name, &link));
+    printf("%d %d\n", S_ISDIR(at->st_mode), at->st_ino == link.st_ino);
+    tell("access", name, access(name, X_OK));
+    tell("readlink", name, readlink(name, text, sizeof text));
+    tell("mkdir", name, mkdir(name, 0700));
+}
+int main(void) {
+    char here[4096], place[4096];
+    struct stat root, at, last;
+    getcwd(here, sizeof here);
+    look("/", &root);
+    last = root;
+    const char *same[] = {"///", "/.", "/..", "//../."};
+    for (int i = 0; i < 4; i++) { look(same[i], &at); printf("%d\n", at.st_ino == root.st_ino); }
+    for (char *end = here; (end = strchr(end + 1, '/')); ) {
+        *end = 0;
+        look(here, &at);
+        printf("%d\n", at.st_ino == last.st_ino);
+        if (strchr(end + 1, '/')) {
+            snprintf(place, sizeof place, "%s/./..", here);
+            struct stat up;
+            look(place, &up);
+            printf("%d\n", up.st_ino == last.st_ino);
+        }
+        last = at;
+        tell("chdir", here, chdir(here));
+        printf("%s\n", getcwd(place, sizeof place));
+        *end = '/';
+    }
+    tell("chdir", here, chdir(here));
+    const char *real[] = {".", "../../link/tests", "inside", "/", "up", "up/", "/none"};
+    for (int i = 0; i < 7; i++) printf("%s: %s\n", real[i], realpath(real[i], place) ? place : strerror(errno));
+    tell("rmdir", "/", rmdir("/"));
+    tell("unlink", "/none/x", unlink("/none/x"));
+    return 0;
+}
+"#;
+
 /// Runs the program by its name in a directory of the bench.
 fn run(bench: &Bench, directory: &Path, flags: Option<&str>, argument: &Path) -> Output {
     let own = Path::new(env!("CARGO_BIN_EXE_sfi")).parent().expect("a directory");
@@ -29,6 +82,25 @@ fn run(bench: &Bench, directory: &Path, flags: Option<&str>, argument: &Path) ->
 
 fn out(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
+}
+
+/// Names are passed part by part from the root on, as realpath does.
+#[test]
+fn directories_above_a_build_tree_are_there() {
+    let bench = Bench::new();
+    let top = bench.directory().canonicalize().expect("a path");
+    let tests = top.join("build/tests");
+    std::fs::create_dir_all(&tests).expect("made");
+    bench.write("build/config.log", b"");
+    bench.write("build/tests/inside", b"");
+    std::os::unix::fs::symlink("/", tests.join("up")).expect("a link");
+    bench.write("looks.c", LOOKS.as_bytes());
+    succeed(support::sfi(&bench, &["cc"]).args(["-O2", "looks.c", "-o", "prog"]));
+    succeed(Command::new("musl-gcc").args(["-O2", "-o", "native", "looks.c"]).current_dir(&top));
+    let expected = succeed(Command::new(top.join("native")).current_dir(&tests));
+    let domain = run(&bench, &tests, None, Path::new(""));
+    assert_eq!(out(&domain), expected.trim_end());
+    assert!(expected.contains(&format!("\n.: {}\n", tests.display())), "{expected}");
 }
 
 #[test]

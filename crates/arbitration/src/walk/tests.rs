@@ -407,7 +407,7 @@ fn absolute_links_stay_in_the_tree_of_the_domain() {
         ("/data/passwd", Errno::NOENT),
         ("/data/host", Errno::NOENT),
         ("/data/up", Errno::ACCES),
-        ("/data/root", Errno::NOENT),
+        ("/data/root", Errno::ACCES),
         ("/data/above/../data/file", Errno::ACCES),
         ("/data/null/x", Errno::NOTDIR),
     ] {
@@ -420,4 +420,44 @@ fn absolute_links_stay_in_the_tree_of_the_domain() {
     assert_eq!(write("/data/other"), Err(Errno::ROFS));
     assert_eq!(write("/data/above/made"), Err(Errno::ROFS));
     assert!(!at("ro/made").exists());
+}
+
+/// Directories above the grants lead to the grants and to nothing else.
+#[test]
+fn directories_above_grants_can_only_be_passed() {
+    let directory = tempfile::tempdir().expect("directory");
+    fs::write(directory.path().join("f"), "text").expect("file");
+    symlink("/a", directory.path().join("above")).expect("link");
+    symlink("/a/b/../..", directory.path().join("root")).expect("link");
+    let mut tree = tree_of(vec![grant(directory.path(), "/a/b", true)]);
+    let mut numbers = Vec::new();
+    for (path, name) in [("/", ""), ("/a", "/a"), ("//a/", "/a"), ("/a/b/above", "/a"), ("/dev/../a/.", "/a")] {
+        let found = tree.look_up("", path, Last::Follow, Intent::Read).expect(path);
+        let stat = *found.target().expect(path).1;
+        assert_eq!((stat.st_mode, found.is_above()), (libc::S_IFDIR | 0o111, true), "{path}");
+        numbers.push((name, stat.st_ino));
+        assert_eq!(found.directory().as_deref(), Ok(name), "{path}");
+        for flags in WAYS {
+            let error = if flags == WAYS[0] || flags == WAYS[5] { Errno::ACCES } else { Errno::ROFS };
+            assert_eq!(open(&tree, path, flags).map(drop), Err(error), "{path} {flags:?}");
+        }
+        tree.working = name.to_owned();
+        assert!(tree.working_directory().expect(path).is_none(), "{path}");
+    }
+    numbers.dedup();
+    assert!(numbers.len() == 2 && numbers[0].1 != numbers[1].1, "{numbers:?}");
+    assert_eq!((entry(&tree, "/"), entry(&tree, "/a")), (Err(Errno(libc::EBUSY)), Err(Errno(libc::EBUSY))));
+    for path in ["/x", "/a/x", "/a/x/..", "/a/x/../b/f", "/a/b/none"] {
+        assert_eq!(open(&tree, path, OFlags::RDONLY).map(drop), Err(Errno::NOENT), "{path}");
+    }
+    for path in ["/a/b/f", "/a/../a/b/f", "/a/b/above/b/f", "/a/b/above/../a/b/f"] {
+        assert_eq!(open(&tree, path, OFlags::RDONLY).map(drop), Ok(()), "{path}");
+    }
+    // Out of a grant no `..` leads, because the directories on the way may be links.
+    for path in ["/a/b/../b/f", "/a/b/root"] {
+        assert_eq!(open(&tree, path, OFlags::RDONLY).map(drop), Err(Errno::ACCES), "{path}");
+    }
+    tree.working = "/a/b".to_owned();
+    assert!(tree.working_directory().expect("granted").is_some());
+    assert!(tree.look_up("/a/b", "../b/f", Last::Follow, Intent::Read).is_ok());
 }
