@@ -96,7 +96,7 @@ enum {
 /* The tools that see the code of domains. */
 enum {
     SFI_DEBUG_GDB = 1, /* breakpoints by function and line, backtraces through domains */
-    SFI_DEBUG_PERF = 2 /* files for perf: /tmp/perf-PID.map, and a jitdump for `perf inject --jit` */
+    SFI_DEBUG_PERF = 2 /* /tmp/perf-PID.map, and a jitdump for `perf inject --jit` */
 };
 
 /* The target of a faulting access. */

@@ -37,7 +37,7 @@ inline uint64_t bound(std::chrono::nanoseconds wait) { return wait.count() > 0 ?
 
 } // namespace detail
 
-/* Shows the code of all domains that this process loads from now on to gdb or perf (SFI_DEBUG_...). */
+/* Shows the code of all domains that this process loads from now on to the tools SFI_DEBUG_... */
 inline void debug_show(int tools) { detail::checked(sfi_debug_show, tools); }
 
 template <class Function>
