@@ -4,6 +4,7 @@
 
 pub mod transcript;
 
+use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -76,4 +77,35 @@ pub fn sha256sum(path: &Path) -> String {
 /// Returns the repository's folder.
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Reads a schema of docs/schema, which lets fields be added.
+pub fn schema(name: &str) -> jsonschema::Validator {
+    jsonschema::validator_for(&read_schema(name)).expect("a schema")
+}
+
+/// Reads a schema of docs/schema for the program of the same version: nobody added a field.
+pub fn strict_schema(name: &str) -> jsonschema::Validator {
+    let mut schema = read_schema(name);
+    close(&mut schema);
+    jsonschema::validator_for(&schema).expect("a schema")
+}
+
+fn read_schema(name: &str) -> Value {
+    let text = std::fs::read(root().join("docs/schema").join(name).with_extension("json")).expect(name);
+    serde_json::from_slice(&text).expect("JSON")
+}
+
+/// Refuses fields that a schema does not describe.
+fn close(schema: &mut Value) {
+    match schema {
+        Value::Object(keys) => {
+            keys.values_mut().for_each(close);
+            if keys.get("properties").is_some_and(Value::is_object) && !keys.contains_key("additionalProperties") {
+                keys.insert("additionalProperties".into(), false.into());
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(close),
+        _ => {}
+    }
 }
