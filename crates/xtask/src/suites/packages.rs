@@ -53,10 +53,10 @@ const USUAL: Suite = Suite {
     known: &[],
 };
 
-const PROCESSES: &str = "starts another program";
+const EXECVE: &str = "replaces itself by `execve`, and nothing replaces a running program";
 const OUTSIDE: &str = "a shell sends it a signal, which reaches the process of `sfi run` and not the program";
 const OVERFLOW: &str = "overflows its stack and handles that; the control stack overflows first and ends the program";
-const PROTECTION: &str = "handles a fault by `mprotect` and returns to the instruction";
+const CLOSED: &str = "stores to a closed page, and a program with several threads closes none (passes with one thread)";
 
 const fn known(test: &'static str, why: &'static str) -> Known {
     Known { test, why }
@@ -67,16 +67,20 @@ const GNULIB: &[Known] = &[
     known("gnulib-tests/test-c-stack.sh", OVERFLOW),
     known("gnulib-tests/test-c-stack2.sh", OVERFLOW),
     known("gnulib-tests/test-canonicalize-lgpl", "makes a symbolic link to a place above its directory"),
-    known("gnulib-tests/test-fcntl", "replaces itself by `execve`, and nothing replaces a running program"),
+    known("gnulib-tests/test-fcntl", EXECVE),
     known("gnulib-tests/test-pthread_sigmask1", OUTSIDE),
     known("gnulib-tests/test-sigprocmask", OUTSIDE),
-    known("gnulib-tests/test-sigsegv-catch-segv1", PROTECTION),
-    known("gnulib-tests/test-sigsegv-catch-segv2", PROTECTION),
+    known(
+        "gnulib-tests/test-sigsegv-catch-segv1",
+        "returns from a handler to its fault at a closed page; no handler can, and no page closes with several threads",
+    ),
+    known("gnulib-tests/test-sigsegv-catch-segv2", CLOSED),
     known("gnulib-tests/test-sigsegv-catch-stackoverflow1", OVERFLOW),
     known("gnulib-tests/test-sigsegv-catch-stackoverflow2", OVERFLOW),
 ];
 
-const DIFFUTILS: &[Known] = &[known("tests/diff3", PROCESSES), known("tests/help-version", PROCESSES)];
+const DIFFUTILS: &[Known] =
+    &[known("tests/help-version", "sdiff replaces itself by diff with `execve`, as no program can")];
 
 /// All suites, in an order in which the libraries that others need come first.
 pub const SUITES: &[Suite] = &[
@@ -85,14 +89,7 @@ pub const SUITES: &[Suite] = &[
     Suite { package: "sed", configure: Some(&["--disable-nls"]), known: &[GNULIB], ..USUAL },
     Suite { package: "gzip", configure: Some(&[]), ..USUAL },
     Suite { package: "diffutils", configure: Some(&["--disable-nls"]), known: &[GNULIB, DIFFUTILS], ..USUAL },
-    Suite {
-        package: "libsodium",
-        known: &[&[Known {
-            test: "test/default/sodium_utils2",
-            why: "stores to a closed page, and a program with several threads closes none (passes with one thread)",
-        }]],
-        ..USUAL
-    },
+    Suite { package: "libsodium", known: &[&[known("test/default/sodium_utils2", CLOSED)]], ..USUAL },
     Suite {
         package: "pcre2",
         configure: Some(&["--disable-shared", "--enable-pcre2-16", "--enable-pcre2-32"]),
