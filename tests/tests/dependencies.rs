@@ -1,6 +1,8 @@
 //! Dependencies: the oldest Rust that the project promises builds all of them, and deny.toml allows
-//! their licences and their source. Packages have all files that they need.
+//! their licences and their source. Packages have all files that they need. The project's own code
+//! has no syntax that is younger than this Rust and that clippy overlooks.
 
+use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use serde_json::Value;
 use sfi_tests::paths::{own_files, root};
 use std::path::Path;
@@ -42,6 +44,75 @@ fn no_dependency_needs_a_younger_rust() {
     assert!(needed.len() > 100, "{} packages name a version", needed.len());
     let younger: Vec<_> = needed.iter().filter(|(_, version)| *version > own).collect();
     assert!(younger.is_empty(), "rust-version is {own:?}, but: {younger:?}");
+}
+
+#[test]
+fn all_files_name_the_same_oldest_rust() {
+    let text = |path: &str| std::fs::read_to_string(root().join(path)).expect(path);
+    let manifest: toml::Table = text("Cargo.toml").parse().expect("TOML");
+    let version = manifest["workspace"]["package"]["rust-version"].as_str().expect("text");
+    for (path, words) in [("Dockerfile", "FROM rust:{}-"), (".ci/run", "Rust {} or later")] {
+        let words = words.replace("{}", version);
+        assert!(text(path).contains(&words), "{path} does not say {words:?}");
+    }
+}
+
+/// Counts the guards of match arms with `if let`, which Rust has since 1.95.
+///
+/// A guard ends with `=>`. Other uses of `if let` have their block before any `=>`. A group in
+/// braces before a `=` is part of a pattern.
+fn guards_with_let(tokens: TokenStream) -> usize {
+    let tokens: Vec<TokenTree> = tokens.into_iter().collect();
+    let word = |at: usize, name: &str| matches!(tokens.get(at), Some(TokenTree::Ident(ident)) if *ident == name);
+    let sign = |at: usize, c: char| matches!(tokens.get(at), Some(TokenTree::Punct(p)) if p.as_char() == c);
+    let mut count = 0;
+    for (at, tree) in tokens.iter().enumerate() {
+        if let TokenTree::Group(group) = tree {
+            count += guards_with_let(group.stream());
+        }
+        if !word(at, "if") {
+            continue;
+        }
+        let mut has_let = false;
+        for (at, tree) in tokens.iter().enumerate().skip(at + 1) {
+            has_let |= word(at, "let");
+            if sign(at, '=') && sign(at + 1, '>') {
+                count += usize::from(has_let);
+                break;
+            }
+            let block = matches!(tree, TokenTree::Group(group) if group.delimiter() == Delimiter::Brace);
+            if sign(at, ';') || block && !sign(at + 1, '=') {
+                break;
+            }
+        }
+    }
+    count
+}
+
+#[test]
+fn no_guard_has_if_let() {
+    let files = own_files(&["*.rs"]);
+    assert!(files.len() > 600, "only {} files", files.len());
+    let with = |file: &Path| {
+        let text = std::fs::read_to_string(root().join(file)).expect("text");
+        guards_with_let(text.parse().unwrap_or_else(|e| panic!("{}: {e}", file.display())))
+    };
+    let found: Vec<_> = files.iter().filter(|file| with(file) > 0).collect();
+    assert!(found.is_empty(), "Rust 1.90 has no `if let` in guards: {found:?}; use an inner `match` or `if let`");
+}
+
+#[test]
+fn guards_are_told_from_expressions() {
+    for (text, count) in [
+        ("match a { _ if let Some(b) = c => 1, _ => 2 }", 1),
+        ("match a { _ if d && let S { b } = c => 1, _ if let Some(b) = match c { _ => e } => 3 }", 2),
+        ("match a { _ if let S { b, .. } = c => { if let S { b } = c { 1 } else { 2 } } _ if d => 3 }", 1),
+        ("match a { _ if matches!(a, S { .. }) => if let Some(b) = c { 1 } else { 2 }, _ => 3 }", 0),
+        ("if let Some(b) = c && d { } match a { _ => 1 }", 0),
+        ("if let S { b } = c { b } else if let T { b } = c { 2 } else { 3 }; match a { T => 1 }", 0),
+    ] {
+        assert_eq!(guards_with_let(text.parse().expect("tokens")), count, "{text}");
+    }
 }
 
 /// Returns the licences that deny.toml allows.

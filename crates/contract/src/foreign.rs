@@ -47,12 +47,12 @@ pub fn describe(file: &[u8]) -> Option<String> {
         return None;
     }
     let name = MACHINES.iter().find(|(number, _)| *number == machine);
-    Some(match (class, order) {
-        (_, 2) => "a big-endian object, for another machine than x86-64".to_owned(),
-        _ if let Some((3, name)) = name => format!("an object for {name}; compile with -m64"),
-        _ if let Some((_, name)) = name => format!("an object for {name}, not for x86-64"),
+    Some(match (class, order, name) {
+        (_, 2, _) => "a big-endian object, for another machine than x86-64".to_owned(),
+        (_, _, Some((3, name))) => format!("an object for {name}; compile with -m64"),
+        (_, _, Some((_, name))) => format!("an object for {name}, not for x86-64"),
         _ if machine != WANTED.3 => format!("an object for machine {machine}, not for x86-64"),
-        (1, _) => "an x32 object, with 32-bit pointers; compile with -m64".to_owned(),
+        (1, ..) => "an x32 object, with 32-bit pointers; compile with -m64".to_owned(),
         _ if kind == 2 => "an executable, which is linked already; give the objects that it was made from".to_owned(),
         _ if kind == 3 => "a shared object or position-independent executable, which is linked already; give its \
                            objects or its static library (`.a`)"

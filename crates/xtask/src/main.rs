@@ -10,6 +10,7 @@ mod demo;
 mod dist;
 mod fuzz;
 mod mends;
+mod msrv;
 mod mutants;
 mod planted;
 mod postgres;
@@ -59,6 +60,8 @@ enum Task {
     Suites(suites::Args),
     /// Makes a release: packages, programs, a .deb, a bill of materials, checksums.
     Dist(dist::Args),
+    /// Compiles the workspace with the oldest Rust that Cargo.toml promises.
+    Msrv,
     /// Makes the documentation site.
     Book(book::Args),
     /// Only fetches the sources of whole programs.
@@ -83,6 +86,7 @@ fn main() -> ExitCode {
         Task::Suites(args) => suites::run(&args),
         Task::Book(args) => book::run(&args),
         Task::Dist(args) => dist::run(&args),
+        Task::Msrv => msrv::run(),
         Task::Sources => setup::ensure(setup::BASE).and_then(|()| sources::ensure()).map(|()| ExitCode::SUCCESS),
         Task::Setup => setup::ensure(setup::BASE)
             .and_then(|()| setup::ensure(setup::POSTGRES))

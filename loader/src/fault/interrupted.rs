@@ -1,10 +1,10 @@
 //! The records of interruptions ([`crate::fault::interrupt`]): where a domain goes on, and the
 //! registers of the code that it interrupts.
 
+use crate::gate::cpuid;
 use crate::gate::records::{Caught, DomainState};
 use libc::{REG_R15, REG_RSP};
 use sfi_contract::layout::{STACK_BELOW, TCB_R15, TCB_SCRATCH, TCB_SCRATCH_SLOTS};
-use std::arch::x86_64::__cpuid_count;
 use std::cell::UnsafeCell;
 use std::sync::OnceLock;
 
@@ -54,8 +54,8 @@ pub(super) struct Kept {
 fn sizes() -> (usize, Option<usize>) {
     static SIZES: OnceLock<(usize, Option<usize>)> = OnceLock::new();
     *SIZES.get_or_init(|| {
-        let all = __cpuid_count(0xd, 0);
-        let keys = __cpuid_count(0xd, KEYS);
+        let all = cpuid(0xd, 0);
+        let keys = cpuid(0xd, KEYS);
         let has_keys = all.eax >> KEYS & 1 == 1 && keys.eax >= 4;
         (all.ebx as usize, has_keys.then_some(keys.ebx as usize))
     })

@@ -16,6 +16,7 @@ use crate::gate::records::{
 };
 use crate::gate::room::{Door, Room};
 use core::arch::asm;
+use core::arch::x86_64::{__cpuid_count, CpuidResult};
 use core::mem::{offset_of, size_of};
 use core::ops::Range;
 use sfi_contract::layout::DISPATCH_SIZE;
@@ -407,12 +408,19 @@ pub(crate) fn usage_here(usage: Usage) -> Usage {
     Usage { vectors: usage.vectors.min(most), ..usage }
 }
 
+/// Asks the processor about itself.
+#[allow(unused_unsafe, reason = "the intrinsic is safe since Rust 1.94")]
+pub(crate) fn cpuid(leaf: u32, subleaf: u32) -> CpuidResult {
+    // SAFETY: every x86-64 processor has the instruction, which changes nothing but its results.
+    unsafe { __cpuid_count(leaf, subleaf) }
+}
+
 /// Returns the processor state that the system has enabled (XCR0), or 0 if the system does not use
 /// `xsave`.
 pub(crate) fn enabled_features() -> u64 {
     /// `CPUID.1:ECX.OSXSAVE`
     const OSXSAVE: u32 = 1 << 27;
-    if std::arch::x86_64::__cpuid(1).ecx & OSXSAVE == 0 {
+    if cpuid(1, 0).ecx & OSXSAVE == 0 {
         return 0;
     }
     let (low, high): (u32, u32);

@@ -249,12 +249,14 @@ fn value(
             Address::Absolute(value) => Field::Eight(relative(value) as u64, Some(true)),
         },
         R_X86_64_32 => Field::FourUnsigned(add(absolute()?)),
-        R_X86_64_32S if let Some(slot) = slots() => Field::Four(add(slot.bytes()) as i64),
-        R_X86_64_32S => Field::Four(add(absolute()?) as i64),
-        R_X86_64_PC32 if let Some(entry) = got => {
-            Field::Four(entry.bytes().wrapping_sub(place.bytes()).wrapping_sub(4) as i64)
-        }
-        R_X86_64_PC32 => Field::Four(relative(distance()?)),
+        R_X86_64_32S => match slots() {
+            Some(slot) => Field::Four(add(slot.bytes()) as i64),
+            None => Field::Four(add(absolute()?) as i64),
+        },
+        R_X86_64_PC32 => match got {
+            Some(entry) => Field::Four(entry.bytes().wrapping_sub(place.bytes()).wrapping_sub(4) as i64),
+            None => Field::Four(relative(distance()?)),
+        },
         R_X86_64_PLT32 => Field::Four(relative(addresses.branch(target)?.bytes())),
         kind if needs_got(kind) => Field::Four(relative(got.ok_or("no GOT entry")?.bytes())),
         R_X86_64_TPOFF32 => Field::Four(addresses.local(target)?.wrapping_add(r.addend)),

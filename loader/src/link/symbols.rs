@@ -194,9 +194,8 @@ pub(crate) fn resolve<'a>(
                 if let Some(definition) = definitions.get(s.name) {
                     return definition.target;
                 }
-                match loader_symbol(s.name, &sections, &mut bounds) {
+                match loader_symbol(s.name, &sections, &mut bounds).or_else(|| outside(s.name)) {
                     Some(target) => target,
-                    None if let Some(target) = outside(s.name) => target,
                     None if s.is_weak() => Target::Nothing,
                     None => Target::Undefined,
                 }

@@ -219,15 +219,14 @@ impl Builder {
                 manager.records[first.after(n)] = Some(record);
             }
             let around = Surroundings { regions, map: &supply.map, entry };
-            loaded.push(match &self.prepared {
-                None if let Some(lane) = self.further_lane() => {
-                    lane.raise(&mut supply.places.draw(), spec, id, regions)?
-                }
-                Some(image) if let Some(seat) = &self.seat => {
-                    raised::view(&mut supply.places.draw(), spec, Arc::clone(image), seat)?
-                }
-                Some(image) => raised::again(&mut supply.places.draw(), spec, Arc::clone(image), regions)?,
-                None => load(&mut supply.places.draw(), spec, &plans[index], &around, &stubs(spec, first))?,
+            let places = &mut supply.places.draw();
+            loaded.push(match (&self.prepared, &self.seat) {
+                (Some(image), Some(seat)) => raised::view(places, spec, Arc::clone(image), seat)?,
+                (Some(image), None) => raised::again(places, spec, Arc::clone(image), regions)?,
+                (None, _) => match self.further_lane() {
+                    Some(lane) => lane.raise(places, spec, id, regions)?,
+                    None => load(places, spec, &plans[index], &around, &stubs(spec, first))?,
+                },
             });
         }
         Ok(loaded)

@@ -303,10 +303,12 @@ impl Domain {
         let own = || stray::nearest(self.segments(), address);
         match domains.iter().find(holds) {
             _ if address < stray::NULL => (Whose::Null, None),
-            None if let Some(region) = self.region_at(address) => (Whose::Region(region.clone()), None),
             Some(domain) if std::ptr::eq(domain, self) => (Whose::Own, own()),
             Some(domain) => (Whose::Domain(domain.name.clone()), stray::nearest(domain.segments(), address)),
-            None => (Whose::Nobody, own()),
+            None => match self.region_at(address) {
+                Some(region) => (Whose::Region(region.clone()), None),
+                None => (Whose::Nobody, own()),
+            },
         }
     }
 }

@@ -59,19 +59,15 @@ pub(crate) fn heights(
         }
         // Nothing reaches these labels: symbols of hand-written code, targets of computed jumps.
         let unreached = |&at: &InsnIndex| states[at] == UNSEEN && graph.label[at] && (last || !graph.has_interior(at));
-        match first_unreached.until(code.insns.next_key()).find(unreached) {
-            // Padding has the state of the code after it.
-            Some(at) if let Some(state) = padding(code, graph, &states, at) => {
-                states[at] = state;
-                first_unreached = at;
-            }
-            Some(at) => {
-                let inside = graph.has_interior(at);
-                states[at] = if inside { State { rsp: Height::Computed, rbp: Height::Computed } } else { ENTRY };
-                work.push(at);
-                first_unreached = at;
-            }
-            None => return states,
+        let Some(at) = first_unreached.until(code.insns.next_key()).find(unreached) else { return states };
+        first_unreached = at;
+        // Padding has the state of the code after it.
+        if let Some(state) = padding(code, graph, &states, at) {
+            states[at] = state;
+        } else {
+            let inside = graph.has_interior(at);
+            states[at] = if inside { State { rsp: Height::Computed, rbp: Height::Computed } } else { ENTRY };
+            work.push(at);
         }
     }
 }

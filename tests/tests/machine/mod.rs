@@ -208,7 +208,9 @@ extern "C" fn handler(signal: c_int, _: *mut libc::siginfo_t, context: *mut libc
 /// XSTATE_BV.
 fn components() -> [(u32, usize, usize, u32); 4] {
     let place = |i: u32| {
-        let leaf = std::arch::x86_64::__cpuid_count(0xd, i);
+        // SAFETY: every x86-64 processor has the instruction. It changes nothing but its results.
+        #[allow(unused_unsafe, reason = "the intrinsic is safe since Rust 1.94")]
+        let leaf = unsafe { std::arch::x86_64::__cpuid_count(0xd, i) };
         (leaf.ebx as usize, leaf.eax as usize)
     };
     let (avx, mask, high, rest) = (place(2), place(5), place(6), place(7));

@@ -6,7 +6,7 @@ mod pack;
 mod publish;
 
 use crate::python::Environment;
-use crate::{setup, tools};
+use crate::{msrv, setup, tools};
 use base::{Dist, execute, headline};
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
@@ -40,6 +40,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     headline("licences, sources and versions of dependencies");
     let deny = ["--all-features", "--workspace", "check", "bans", "licenses", "sources"];
     execute(Command::new(tools.join("cargo-deny")).args(deny).current_dir(&dist.root))?;
+    headline("the oldest Rust");
+    msrv::check(&dist.root)?;
     if !args.no_publish {
         publish::check(&dist)?;
     }
