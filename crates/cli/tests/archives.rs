@@ -109,6 +109,13 @@ fn intermediate_code_is_never_safe() {
     let refused = bench.run(&["rewrite", "slim.o"], 2);
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(said.contains("SFI-W13") && said.contains("-ffat-lto-objects"), "{said}");
+    support::succeed(
+        std::process::Command::new("clang").args(["-c", "-flto", "l.c", "-o", "llvm.o"]).current_dir(bench.directory()),
+    );
+    for (command, code) in [("rewrite", 2), ("verify", 2)] {
+        let said = String::from_utf8(bench.run(&[command, "llvm.o"], code).stderr).unwrap();
+        assert!(said.contains("LLVM bitcode instead of an object; compile without -flto and -emit-llvm"), "{said}");
+    }
     let noted = bench.run(&["rewrite", "-o", "fat.sfi.o", "fat.o"], 0);
     assert!(String::from_utf8_lossy(&noted.stderr).contains("intermediate code"), "a note");
     bench.run(&["verify", "fat.sfi.o"], 0);

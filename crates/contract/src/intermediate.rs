@@ -18,5 +18,5 @@ pub fn is_bitcode(file: &[u8]) -> bool {
     file.starts_with(b"BC\xc0\xde") || file.starts_with(&0x0b17_c0de_u32.to_le_bytes())
 }
 
-/// Advice in messages about intermediate code.
-pub const ADVICE: &str = "intermediate code (LTO) instead of machine code; compile with -fno-lto or -ffat-lto-objects";
+/// Describes a file of LLVM's intermediate code, with advice.
+pub const BITCODE: &str = "LLVM bitcode instead of an object; compile without -flto and -emit-llvm";

@@ -260,7 +260,7 @@ const RELA: usize = 24;
 /// Returns the section headers, and the index of the section with their names.
 fn read_header(bytes: &[u8]) -> Result<(&[u8], u32), Unreadable> {
     if is_bitcode(bytes) {
-        return unreadable(intermediate::ADVICE);
+        return unreadable(intermediate::BITCODE);
     }
     if let Some(other) = foreign::describe(bytes) {
         return unreadable(other);

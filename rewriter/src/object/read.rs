@@ -136,7 +136,8 @@ fn broken(detail: impl std::fmt::Display) -> Refusal {
 /// [`Reason::NotRelocatable`] if the file is anything but a well-formed ELF64 x86-64 relocatable.
 pub(crate) fn read(bytes: &[u8]) -> Result<Object<'_>, Refusal> {
     if intermediate::is_bitcode(bytes) {
-        return Err(Refusal::of_object(Reason::IntermediateCode));
+        let detail = intermediate::BITCODE.to_owned();
+        return Err(Refusal { detail, ..Refusal::of_object(Reason::IntermediateCode) });
     }
     if let Some(other) = foreign::describe(bytes) {
         return Err(broken(other));
