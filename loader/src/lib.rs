@@ -101,7 +101,7 @@ pub use fleet::template::{Template, TemplateBuilder};
 pub use gate::Machine;
 pub use gate::records::{MAX_DEPTH, Status};
 pub use gate::{GateCaller, GateCode};
-pub use link::advice::{Advice, SHOWN, advice, rest};
+pub use link::advice::{Advice, advice};
 pub use link::check as check_link;
 pub use link::error::{LinkError, Mention, RefusedObject};
 pub use load::image_files::ImageFiles;

@@ -1,5 +1,6 @@
 //! Reasons for which a plugin cannot be built.
 
+use sfi_contract::report::Report;
 use sfi_rewriter::Refusal;
 use sfi_validator::Finding;
 use sfi_verifier::{Unreadable, Violation};
@@ -46,7 +47,7 @@ pub enum Error {
     #[error("{}", refusals(.0))]
     Refused(Vec<(String, Vec<Refusal>)>),
     /// The rewritten code is not proved to do what the original does, by a mistake in the rewriter.
-    #[error("{object}: the rewritten code does not do what the original does; please report this: {}", lines(.findings))]
+    #[error("{object}: the rewritten code does not do what the original does; please report this: {}", lines(.findings, |_| None))]
     NotProved {
         /// File, or archive and member.
         object: String,
@@ -54,7 +55,7 @@ pub enum Error {
         findings: Vec<Finding>,
     },
     /// The verifier refuses a rewritten object, by a mistake in the rewriter.
-    #[error("{object}: the rewritten object is refused; please report this: {}", lines(.violations))]
+    #[error("{object}: the rewritten object is refused; please report this: {}", lines(.violations, |v| v.function.as_deref()))]
     Unsafe {
         /// File, or archive and member.
         object: String,
@@ -63,12 +64,50 @@ pub enum Error {
     },
 }
 
-fn lines(items: &[impl ToString]) -> String {
-    items.iter().map(|item| format!("\n  {}", item.to_string())).collect()
+/// Returns the first items, and the number of the others by function.
+fn lines<T: ToString>(items: &[T], function: impl Fn(&T) -> Option<&str>) -> String {
+    let mut report = Report::default();
+    let shown = items.iter().filter(|item| report.shows(function(item)));
+    let mut text: String = shown.map(|item| format!("\n  {}", item.to_string())).collect();
+    text.extend(report.rest().map(|rest| format!("\n  {rest}")));
+    text
 }
 
 fn refusals(objects: &[(String, Vec<Refusal>)]) -> String {
-    let one =
-        |(object, refusals): &(String, Vec<Refusal>)| format!("{object}: cannot be rewritten: {}", lines(refusals));
-    objects.iter().map(one).collect::<Vec<_>>().join("\n")
+    let mut report = Report::default();
+    let mut all = Vec::new();
+    for (object, refusals) in objects {
+        let shown = refusals.iter().filter(|refusal| report.shows(refusal.function.as_deref()));
+        let shown: String = shown.map(|refusal| format!("\n  {refusal}")).collect();
+        if !shown.is_empty() {
+            all.push(format!("{object}: cannot be rewritten: {shown}"));
+        }
+    }
+    all.extend(report.rest());
+    all.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_report_has_the_first_refusals_and_the_number_of_the_others() {
+        let refusal = |function: String| Refusal {
+            reason: sfi_rewriter::Reason::NoSafeForm,
+            section: ".text".to_owned(),
+            offset: 0,
+            function: Some(function),
+            instruction: None,
+            detail: String::new(),
+        };
+        let text = |objects: usize| {
+            let each = |n| (format!("o{n}.o"), vec![refusal(format!("f{n}")), refusal(format!("g{n}"))]);
+            Error::Refused((0..objects).map(each).collect()).to_string()
+        };
+        assert_eq!(text(10).lines().count(), 30);
+        assert!(text(10).starts_with("o0.o: cannot be rewritten: \n  SFI-W03"), "{}", text(10));
+        assert_eq!(text(12).lines().count(), 31);
+        assert!(text(12).ends_with("\nand 4 more, in `f10` (1), `g10` (1), `f11` (1), `g11` (1)"), "{}", text(12));
+    }
 }

@@ -3,6 +3,7 @@
 use crate::Error;
 
 use rayon::prelude::*;
+use sfi_contract::report::and_others;
 use sfi_rewriter::Options;
 use sfi_validator::{Failure, Validation};
 use sfi_verifier::elf::archive;
@@ -70,8 +71,7 @@ pub(crate) fn rewrite(inputs: &[PathBuf], options: &Options, skip_refused: bool)
 fn warning(note: &str, objects: &[String]) -> String {
     match objects {
         [] => note.to_owned(),
-        [only] => format!("{only}: {note}"),
-        [first, others @ ..] => format!("{first} and {} other objects: {note}", others.len()),
+        [first, others @ ..] => format!("{}: {note}", and_others(first, others.len())),
     }
 }
 

@@ -3,7 +3,7 @@
 
 use crate::driver::linker::Wishes;
 use crate::input::{self, Input, member_name};
-use crate::members::{fail, notes, rewrite_members};
+use crate::members::{Failures, notes, rewrite_members};
 use crate::renamed::renamed;
 use anyhow::Context;
 use goblin::elf::Elf;
@@ -87,6 +87,7 @@ impl Bundle {
         let inputs: Vec<(String, &[u8])> = parts.iter().map(|p| (p.shown.clone(), &p.bytes[..])).collect();
         let results = rewrite_members(&inputs, options, validation);
         let mut refused = false;
+        let mut failures = Failures::default();
         for (part, result) in parts.iter().zip(results) {
             match result {
                 Ok(checked) => {
@@ -94,11 +95,12 @@ impl Bundle {
                     packed.push((part.name.clone(), checked.output.bytes));
                 }
                 Err(failure) => {
-                    fail(&part.shown, &failure);
+                    failures.add(&part.shown, &failure);
                     refused = true;
                 }
             }
         }
+        failures.finish();
         packed.extend(done.into_iter().map(|part| (part.name, part.bytes)));
         if refused { Ok(None) } else { Ok(Some(archive(&packed)?)) }
     }

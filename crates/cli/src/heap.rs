@@ -4,6 +4,7 @@
 //! note block, size and the calls in progress. Those come from the control stack, so they are true.
 //! The blocks are the domain's word. All records are bounded.
 
+use sfi_contract::report::SHOWN;
 use sfi_loader::manifest::{Grant, Manifest};
 use sfi_loader::{Builder, CallPath, DomainSpec, HostCall, HostError, Import, Namer, Trust, World};
 use std::collections::HashMap;
@@ -14,8 +15,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 const MOST_BLOCKS: usize = 1 << 20;
 /// Most different places that are noted.
 const MOST_PLACES: usize = 1 << 16;
-/// Number of places that are printed.
-const SHOWN: usize = 20;
 /// Number of calls of a place that are printed.
 const CALLS: usize = 12;
 

@@ -3,6 +3,7 @@
 use anyhow::{Context, bail};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rayon::prelude::*;
+use sfi_contract::report::Report;
 use sfi_rewriter::{Options, Refusal};
 use sfi_validator::{Checked, Failure, Finding, Validation};
 use std::fs::{OpenOptions, Permissions};
@@ -38,22 +39,69 @@ pub fn rewrite_members(
 /// Code of a difference: the validator cannot prove that the output does what the input does.
 const NOT_PROVED: &str = "SFI-V01";
 
-/// Prints the reason why an object has no output.
-pub fn fail(object: &str, failure: &Failure) {
-    match failure {
-        Failure::Refused(refusals) => report(object, refusals),
-        Failure::NotProved(findings) => not_proved(object, findings),
-    }
+/// A report about the objects that have no output. It prints the first reasons, and counts the
+/// others.
+#[derive(Default)]
+pub struct Failures {
+    report: Report,
+    /// Says whether refusals are no errors, because the user asked to leave out such objects.
+    pub left_out: bool,
 }
 
-fn not_proved(object: &str, findings: &[Finding]) {
-    for finding in findings {
-        eprintln!("error[{NOT_PROVED}]: internal error: the rewritten code is not proved to do what the original does");
-        eprintln!("  --> {object}");
-        for line in finding.to_string().lines() {
-            eprintln!("   | {line}");
+impl Failures {
+    /// Prints the reasons why an object has no output.
+    pub fn add(&mut self, object: &str, failure: &Failure) {
+        match failure {
+            Failure::Refused(refusals) => self.refused(object, refusals),
+            Failure::NotProved(findings) => self.not_proved(object, findings),
         }
-        eprintln!("   = help: please report this with the object");
+    }
+
+    /// Prints the number of reasons that were not printed.
+    pub fn finish(&mut self) {
+        if let Some(rest) = self.report.rest() {
+            eprintln!("note: {rest}");
+        }
+    }
+
+    fn not_proved(&mut self, object: &str, findings: &[Finding]) {
+        for finding in findings {
+            if !self.report.shows(None) {
+                continue;
+            }
+            eprintln!(
+                "error[{NOT_PROVED}]: internal error: the rewritten code is not proved to do what the original does"
+            );
+            eprintln!("  --> {object}");
+            for line in finding.to_string().lines() {
+                eprintln!("   | {line}");
+            }
+            eprintln!("   = help: please report this with the object");
+        }
+    }
+
+    /// Prints refusals as compilers do.
+    fn refused(&mut self, object: &str, refusals: &[Refusal]) {
+        let severity = if self.left_out { "warning" } else { "error" };
+        for refusal in refusals {
+            if !self.report.shows(refusal.function.as_deref()) {
+                continue;
+            }
+            eprintln!("{severity}[{}]: {}", refusal.reason.id(), refusal.reason.title());
+            let function = refusal.function.as_ref().map(|f| format!(" in `{f}`")).unwrap_or_default();
+            if refusal.section.is_empty() {
+                eprintln!("  --> {object}");
+            } else {
+                eprintln!("  --> {object}: {}+{:#x}{function}", refusal.section, refusal.offset);
+            }
+            if let Some(instruction) = &refusal.instruction {
+                eprintln!("   | {instruction}");
+            }
+            if !refusal.detail.is_empty() {
+                eprintln!("   = note: {}", refusal.detail);
+            }
+            eprintln!("   = help: {}", refusal.reason.help());
+        }
     }
 }
 
@@ -117,24 +165,4 @@ pub fn note(object: &str, notes: &[String]) {
 pub fn notes(object: &str, checked: &Checked) {
     note(object, &checked.output.notes);
     note(object, checked.note().as_slice());
-}
-
-/// Prints refusals as compilers do.
-fn report(object: &str, refusals: &[Refusal]) {
-    for refusal in refusals {
-        eprintln!("error[{}]: {}", refusal.reason.id(), refusal.reason.title());
-        let function = refusal.function.as_ref().map(|f| format!(" in `{f}`")).unwrap_or_default();
-        if refusal.section.is_empty() {
-            eprintln!("  --> {object}");
-        } else {
-            eprintln!("  --> {object}: {}+{:#x}{function}", refusal.section, refusal.offset);
-        }
-        if let Some(instruction) = &refusal.instruction {
-            eprintln!("   | {instruction}");
-        }
-        if !refusal.detail.is_empty() {
-            eprintln!("   = note: {}", refusal.detail);
-        }
-        eprintln!("   = help: {}", refusal.reason.help());
-    }
 }

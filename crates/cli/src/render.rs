@@ -82,9 +82,9 @@ pub fn error(out: &mut impl Write, object: &str, why: &str) -> io::Result<()> {
     writeln!(out, "{ERROR}error{ERROR:#}{BOLD}: {}: {}{BOLD:#}\n", visible(object), visible(why))
 }
 
-/// Prints the number of omitted findings: `note: libz.a(deflate.o): and 12 more`.
-pub fn more(out: &mut impl Write, object: &str, what: &str) -> io::Result<()> {
-    writeln!(out, "{BOLD}note{BOLD:#}: {}: {}\n", visible(object), visible(what))
+/// Prints the number of findings that a report does not print: `note: and 12 more, in `f` (12)`.
+pub fn more(out: &mut impl Write, what: &str) -> io::Result<()> {
+    writeln!(out, "{BOLD}note{BOLD:#}: {}\n", visible(what))
 }
 
 /// Prints the line of an input that is safe.

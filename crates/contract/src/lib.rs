@@ -18,6 +18,7 @@ pub mod mode;
 pub mod names;
 pub mod note;
 pub mod policy;
+pub mod report;
 pub mod requests;
 pub mod rule;
 pub mod syntax;

@@ -1,7 +1,8 @@
 //! Errors of verifying and linking a domain's objects.
 
-use crate::link::advice::{Advice, SHOWN, rest};
+use crate::link::advice::Advice;
 use crate::vm::error::MapError;
+use sfi_contract::report::{Report, and_others};
 use sfi_verifier::{Unreadable, Violation};
 
 /// An object that the verifier refused.
@@ -98,7 +99,8 @@ fn undefined_help(symbols: &[Mention]) -> String {
     }
 }
 
-/// Objects cannot be verified or linked.
+/// Objects cannot be verified or linked. The values hold all violations and symbols, the texts the
+/// first ones and the number of the others.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LinkError {
     /// An object is not readable.
@@ -109,8 +111,8 @@ pub enum LinkError {
         /// The reason.
         source: Unreadable,
     },
-    /// The verifier refused objects; every violation is listed.
-    #[error("domain `{domain}` was refused:\n{}", refused(.objects))]
+    /// The verifier refused objects.
+    #[error("domain `{domain}` was refused:{}", refused(.objects))]
     Refused {
         /// Domain.
         domain: String,
@@ -118,7 +120,7 @@ pub enum LinkError {
         objects: Vec<RefusedObject>,
     },
     /// The verifier refused the linked text. This is a defect of the loader.
-    #[error("domain `{domain}`: the final text was refused:\n{}", lines(.violations.iter().map(ToString::to_string)))]
+    #[error("domain `{domain}`: the final text was refused:\n{}", broken(.violations))]
     FinalText {
         /// Domain.
         domain: String,
@@ -126,7 +128,7 @@ pub enum LinkError {
         violations: Vec<Violation>,
     },
     /// Symbols without a definition.
-    #[error("domain `{domain}` has undefined symbols:\n{}{}", lines(.symbols.iter().map(|s| s.say("used in "))), undefined_help(.symbols))]
+    #[error("domain `{domain}` has undefined symbols:\n{}{}", mentions(.symbols, "used in "), undefined_help(.symbols))]
     Undefined {
         /// Domain.
         domain: String,
@@ -134,7 +136,7 @@ pub enum LinkError {
         symbols: Vec<Mention>,
     },
     /// Symbols with more than one strong definition.
-    #[error("domain `{domain}` defines symbols twice:\n{}", lines(.symbols.iter().map(|s| s.say(""))))]
+    #[error("domain `{domain}` defines symbols twice:\n{}", mentions(.symbols, ""))]
     Duplicate {
         /// Domain.
         domain: String,
@@ -143,7 +145,7 @@ pub enum LinkError {
     },
     /// Symbols that the specification grants and an object defines. See
     /// [`crate::Import::overrides`].
-    #[error("domain `{domain}` defines symbols that are granted to it; say `override` where the grant is meant:\n{}", lines(.symbols.iter().map(|s| s.say("granted by the specification, "))))]
+    #[error("domain `{domain}` defines symbols that are granted to it; say `override` where the grant is meant:\n{}", mentions(.symbols, "granted by the specification, "))]
     Granted {
         /// Domain.
         domain: String,
@@ -184,19 +186,46 @@ pub enum LinkError {
     Map(#[from] MapError),
 }
 
-fn lines(items: impl Iterator<Item = String>) -> String {
-    items.map(|i| format!("  {i}")).collect::<Vec<_>>().join("\n")
+fn lines(items: impl IntoIterator<Item = String>) -> String {
+    items.into_iter().map(|i| format!("  {i}")).collect::<Vec<_>>().join("\n")
 }
 
+/// Returns the first symbols, and the number of the others by object.
+fn mentions(symbols: &[Mention], how: &str) -> String {
+    let mut report = Report::default();
+    let shown = symbols.iter().filter(|s| report.shows(s.files.first().map(String::as_str)));
+    let shown: Vec<String> = shown.map(|s| s.say(how)).collect();
+    lines(shown.into_iter().chain(report.rest()))
+}
+
+fn broken(violations: &[Violation]) -> String {
+    let mut report = Report::default();
+    let shown = violations.iter().filter(|v| report.shows(v.function.as_deref()));
+    let shown: Vec<String> = shown.map(ToString::to_string).collect();
+    lines(shown.into_iter().chain(report.rest()))
+}
+
+/// Returns the report about refused objects: one line if their mode is wrong and nothing else.
 fn refused(objects: &[RefusedObject]) -> String {
-    lines(objects.iter().flat_map(|object| {
-        let name = &object.name;
-        let advice = object.advice.map(|advice| advice.to_string());
+    let mut report = Report::default();
+    let (mut advised, mut all) = (Vec::new(), Vec::new());
+    for object in objects {
+        if let Some(advice) = object.advice.filter(|advice| !advised.contains(advice)) {
+            advised.push(advice);
+            let others = objects.iter().filter(|other| other.advice == Some(advice)).count() - 1;
+            all.push(format!("{}: {advice}", and_others(&object.name, others)));
+        }
         // An object of another mode breaks a rule at each load, so only the advice is printed.
-        let shown = if matches!(object.advice, Some(Advice::OtherMode { .. })) { 0 } else { SHOWN };
-        let rest = rest(object.violations.iter().map(|v| v.function.as_deref()), object.omitted);
-        let violations = object.violations.iter().take(shown).map(ToString::to_string);
-        let all = advice.into_iter().chain(violations).chain(rest.filter(|_| shown > 0));
-        all.map(move |text| format!("{name}: {text}"))
-    }))
+        if matches!(object.advice, Some(Advice::OtherMode { .. })) {
+            continue;
+        }
+        let shown = object.violations.iter().filter(|v| report.shows(v.function.as_deref()));
+        all.extend(shown.map(|violation| format!("{}: {violation}", object.name)));
+        report.omit(object.omitted);
+    }
+    all.extend(report.rest());
+    match all.as_slice() {
+        [only] => format!(" {only}"),
+        all => format!("\n{}", lines(all.iter().cloned())),
+    }
 }

@@ -2,7 +2,7 @@
 
 use crate::document;
 use crate::input::{self, Input};
-use crate::members::{fail, notes, rewrite_members, write_output};
+use crate::members::{Failures, notes, rewrite_members, write_output};
 use crate::stats::{self, Counted};
 use anyhow::Context;
 use sfi_build::archive;
@@ -28,7 +28,7 @@ Examples:
   sfi rewrite --stats --json -o codec.a libz.a | jq .total.r15
 
 Exit codes:
-  0  everything was rewritten
+  0  everything was rewritten, or left out as --skip-refused asks
   1  something was refused or does not do what the input does; with --validate=strict also if that
      is unproved
   2  an input could not be read or is no relocatable object, or the output could not be written")]
@@ -60,7 +60,8 @@ pub struct Args {
     /// Write the output without a proof, in half the time.
     #[arg(long, conflicts_with = "validate")]
     no_validate: bool,
-    /// Leave refused members out of an archive instead of refusing the archive.
+    /// Leave refused members out of an archive instead of refusing the archive, unless no member
+    /// would be left. They are warnings then.
     #[arg(long)]
     skip_refused: bool,
     /// Print the rewriter's counts: for each object, and for all.
@@ -79,13 +80,14 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     let mut worst = Outcome::Clean;
     let mut counted = Vec::new();
+    let mut failures = Failures::default();
     for path in &args.inputs {
         let out = match &args.output {
             Some(out) if directory => out.join(path.file_name().context("input has no file name")?),
             Some(out) => out.clone(),
             None => default_output(path),
         };
-        worst = worst.max(one(path, &out, &args, &mut counted)?);
+        worst = worst.max(one(path, &out, &args, &mut counted, &mut failures)?);
     }
     if args.json {
         document::print(stats::document(&counted))?;
@@ -118,7 +120,13 @@ fn is_unreadable(failure: &Failure) -> bool {
 }
 
 /// Rewrites one input.
-fn one(path: &Path, out: &Path, args: &Args, counted: &mut Vec<Counted>) -> anyhow::Result<Outcome> {
+fn one(
+    path: &Path,
+    out: &Path,
+    args: &Args,
+    counted: &mut Vec<Counted>,
+    failures: &mut Failures,
+) -> anyhow::Result<Outcome> {
     let options = Options { mode: args.mode, budget: args.budget };
     let validation = if args.no_validate { Validation::Skip } else { args.validate };
     let (bytes, objects, outcome) = match input::read(path)? {
@@ -129,7 +137,9 @@ fn one(path: &Path, out: &Path, args: &Args, counted: &mut Vec<Counted>) -> anyh
                 (checked.output.bytes, vec![(shown, checked.output.stats)], Outcome::Clean)
             }
             Err(failure) => {
-                fail(&path.display().to_string(), &failure);
+                failures.left_out = false;
+                failures.add(&path.display().to_string(), &failure);
+                failures.finish();
                 return Ok(if is_unreadable(&failure) { Outcome::Unreadable } else { Outcome::Refused });
             }
         },
@@ -138,8 +148,8 @@ fn one(path: &Path, out: &Path, args: &Args, counted: &mut Vec<Counted>) -> anyh
             let results = rewrite_members(&members, &options, validation);
             let mut kept = Vec::new();
             let mut stats = Vec::new();
-            let mut outcome = Outcome::Clean;
             let mut differs = false;
+            failures.left_out = args.skip_refused;
             for ((name, _), result) in members.iter().zip(results) {
                 let shown = input::member_name(path, name);
                 match result {
@@ -149,25 +159,30 @@ fn one(path: &Path, out: &Path, args: &Args, counted: &mut Vec<Counted>) -> anyh
                         kept.push((name.clone(), checked.output.bytes));
                     }
                     Err(failure) => {
-                        fail(&shown, &failure);
+                        failures.add(&shown, &failure);
                         differs |= matches!(failure, Failure::NotProved(_));
-                        outcome = Outcome::Refused;
                     }
                 }
             }
+            failures.finish();
             if differs {
-                return Ok(outcome);
+                return Ok(Outcome::Refused);
             }
-            if outcome != Outcome::Clean && !args.skip_refused {
-                let (refused, all) = (members.len() - kept.len(), members.len());
-                eprintln!(
-                    "error: {}: {refused} of {all} members are refused, so nothing is written; \
-                     --skip-refused leaves them out",
-                    path.display()
-                );
-                return Ok(outcome);
+            let (refused, all) = (members.len() - kept.len(), members.len());
+            let counted = format!("{}: {refused} of {all} members are", path.display());
+            match args.skip_refused {
+                _ if refused == 0 => {}
+                true if refused < all => eprintln!("warning: {counted} left out"),
+                true => {
+                    eprintln!("error: {counted} refused, so nothing is written");
+                    return Ok(Outcome::Refused);
+                }
+                false => {
+                    eprintln!("error: {counted} refused, so nothing is written; --skip-refused leaves them out");
+                    return Ok(Outcome::Refused);
+                }
             }
-            (archive(&kept)?, stats, outcome)
+            (archive(&kept)?, stats, Outcome::Clean)
         }
     };
     write_output(out, &bytes, 0o644)?;
