@@ -1,8 +1,8 @@
 """sfi_plugin and sfi_verify: sandboxed plugins in Bazel.
 
-Rewriting and the verdict are actions, one for each object or archive. They depend on their inputs
-and the program alone, so a shared cache or a cluster of remote executors answers each object once
-for all.
+Rewriting and the verdict are actions, one for each object or archive. They and the reports depend
+on the inputs and the program alone, so a shared cache or a cluster of remote executors answers each
+object once for all.
 """
 
 _KINDS = ["a", "o", "lo"]
@@ -17,16 +17,18 @@ def _objects(ctx):
 def _options(ctx):
     return [ctx.expand_location(option, ctx.attr.data) for option in ctx.attr.options]
 
-def _verify(ctx, files, report):
-    """The verdict of files, as an action that fails if one of them can leave its sandbox."""
+def _verify(ctx, file, name):
+    """The report on a file, of an action that fails if the file can leave its sandbox."""
+    report = ctx.actions.declare_file("%s/%s.sarif" % (ctx.label.name, name))
     ctx.actions.run(
         executable = ctx.executable.sfi,
         arguments = ["verify", "--mode", ctx.attr.mode, "--sarif", report.path] + _options(ctx) +
-                    ["--"] + [file.path for file in files],
-        inputs = files + ctx.files.data,
+                    ["--", file.path],
+        inputs = [file] + ctx.files.data,
         outputs = [report],
         mnemonic = "SfiVerify",
     )
+    return report
 
 def _sfi_plugin(ctx):
     outputs = []
@@ -41,8 +43,7 @@ def _sfi_plugin(ctx):
             outputs = [rewritten],
             mnemonic = "SfiRewrite",
         )
-        report = ctx.actions.declare_file("%s/%s.sarif" % (ctx.label.name, file.basename))
-        _verify(ctx, [rewritten], report)
+        report = _verify(ctx, rewritten, file.basename)
 
         # The output needs the verdict: nobody gets a file that was not verified.
         verified = ctx.actions.declare_file("%s/%s" % (ctx.label.name, file.basename))
@@ -58,9 +59,7 @@ def _sfi_plugin(ctx):
     return [DefaultInfo(files = depset(outputs)), OutputGroupInfo(sarif = depset(reports))]
 
 def _sfi_verify(ctx):
-    report = ctx.actions.declare_file(ctx.label.name + ".sarif")
-    _verify(ctx, _objects(ctx), report)
-    return [DefaultInfo(files = depset([report]))]
+    return [DefaultInfo(files = depset([_verify(ctx, file, file.basename) for file in _objects(ctx)]))]
 
 _ATTRIBUTES = {
     "srcs": attr.label_list(
@@ -82,7 +81,7 @@ _ATTRIBUTES = {
 
 sfi_plugin = rule(
     implementation = _sfi_plugin,
-    attrs = dict(_ATTRIBUTES, rewrite_options = attr.string_list(doc = "Options of `sfi rewrite`.")),
+    attrs = dict(_ATTRIBUTES, rewrite_options = attr.string_list(doc = "Options of `sfi rewrite`, such as --skip-refused.")),
     doc = "Rewrites objects and archives and verifies them: NAME/plugin.a of plugin.a. " +
           "The reports are in the output group `sarif`.",
 )
@@ -90,5 +89,5 @@ sfi_plugin = rule(
 sfi_verify = rule(
     implementation = _sfi_verify,
     attrs = _ATTRIBUTES,
-    doc = "Verifies objects and archives: NAME.sarif is built only if none can leave its sandbox.",
+    doc = "Verifies objects and archives: NAME/plugin.a.sarif is built only if plugin.a cannot leave its sandbox.",
 )

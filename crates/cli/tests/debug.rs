@@ -90,8 +90,11 @@ fn findings_have_lines_where_the_object_does() {
     let with = of("with.o").unwrap();
     let place = physical(&with["locations"][0]);
     assert_eq!(place["artifactLocation"], json(br#"{ "uri": "bad.c", "uriBaseId": "ROOT" }"#));
+    // The document names a folder only if the user does.
     let root = bench.directory().canonicalize().unwrap();
-    let base = &sarif["runs"][0]["originalUriBaseIds"]["ROOT"]["uri"];
+    assert!(!sarif.to_string().contains(root.to_str().unwrap()), "{sarif}");
+    let named = json(&bench.run(&["verify", "--format", "sarif", "--root", ".", "with.o"], 1).stdout);
+    let base = &named["runs"][0]["originalUriBaseIds"]["ROOT"]["uri"];
     assert_eq!(base.as_str().unwrap(), format!("file://{}/", root.display()));
     // Paths outside the root stay absolute. The report is printed, and SARIF goes to a file.
     let said = bench.run(&["verify", "--root", "elsewhere", "--sarif", "x.sarif", "with.o"], 1).stderr;

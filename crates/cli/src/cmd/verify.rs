@@ -151,8 +151,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
 
     let sarif = || -> anyhow::Result<serde_json::Value> {
-        let root = args.root.as_deref().map_or_else(std::env::current_dir, std::path::absolute)?;
-        Ok(sarif::document(&outcomes, &root, args.site.as_deref())?)
+        sarif::document(&outcomes, args.root.as_deref(), args.site.as_deref())
     };
     if let Some(path) = &args.sarif {
         write_to(path, &sarif()?)?;

@@ -8,6 +8,7 @@
 //!
 //! Paths beneath the root are relative to it (`uriBaseId` [`ROOT`]), so that code scanning finds
 //! the files of the repository. The root is the working directory unless the user names another.
+//! Only a root that the user names is written, so equal inputs give equal documents in any folder.
 
 use super::{Code, Finding, Outcome, known};
 use serde::Serialize;
@@ -54,11 +55,18 @@ struct ResultObject {
     suppressions: Vec<Value>,
 }
 
-/// Returns the document. `root` is the absolute path of the folder that paths are relative to, and
-/// `site` the address of the published documentation.
-pub fn document(outcomes: &[Outcome], root: &Path, site: Option<&str>) -> serde_json::Result<Value> {
-    let root = plain(root);
+/// Returns the document. Paths are relative to the folder `named`, or to the working directory.
+/// `site` is the address of the published documentation.
+///
+/// # Errors
+/// There is no working directory.
+pub fn document(outcomes: &[Outcome], named: Option<&Path>, site: Option<&str>) -> anyhow::Result<Value> {
+    let root = plain(&named.map_or_else(std::env::current_dir, std::path::absolute)?);
     let root = Root(&root);
+    let base = match named {
+        Some(_) => json!({ "uri": format!("{}/", uri(&root.0.to_string_lossy())) }),
+        None => json!({ "description": { "text": "The working directory of `sfi verify`." } }),
+    };
     let mut results = Vec::new();
     let mut notifications = Vec::new();
     for outcome in outcomes {
@@ -74,7 +82,7 @@ pub fn document(outcomes: &[Outcome], root: &Path, site: Option<&str>) -> serde_
         }
     }
     let successful = outcomes.iter().all(|o| o.result.is_ok());
-    serde_json::to_value(Log {
+    Ok(serde_json::to_value(Log {
         schema: SCHEMA,
         version: "2.1.0",
         runs: [Run {
@@ -87,10 +95,10 @@ pub fn document(outcomes: &[Outcome], root: &Path, site: Option<&str>) -> serde_
                 "executionSuccessful": successful,
                 "toolExecutionNotifications": notifications,
             }]),
-            original_uri_base_ids: json!({ ROOT: { "uri": format!("{}/", uri(&root.0.to_string_lossy())) } }),
+            original_uri_base_ids: json!({ ROOT: base }),
             results,
         }],
-    })
+    })?)
 }
 
 /// The folder that paths are relative to, an absolute path.
