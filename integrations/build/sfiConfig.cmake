@@ -11,14 +11,16 @@
 #   sfi_verify(TARGET [MODE mode] [POLICY file])
 #     Building the project fails if an object of TARGET could leave its sandbox.
 #
-# Each of the first three makes a target TARGET-sfi (or NAME) that is part of `all`. Its property
-# SFI_OUTPUT is the archive for a manifest's `objects`. Default: TARGET.sfi.a in the binary folder.
+# The first three also take REWRITE_OPTIONS option... for `sfi rewrite`, such as --skip-refused,
+# which leaves out what cannot be rewritten. Each of them makes a target TARGET-sfi (or NAME) that
+# is part of `all`. Its property SFI_OUTPUT is the archive for a manifest's `objects`. Default:
+# TARGET.sfi.a in the binary folder.
 include_guard(GLOBAL)
 find_program(SFI_EXECUTABLE sfi REQUIRED)
 
 # Reads the options that all functions share into the caller's scope.
 macro(_sfi_arguments usage first)
-    cmake_parse_arguments(PARSE_ARGV ${first} arg "" "MODE;POLICY;OUTPUT" "")
+    cmake_parse_arguments(PARSE_ARGV ${first} arg "" "MODE;POLICY;OUTPUT" "REWRITE_OPTIONS")
     if(arg_KEYWORDS_MISSING_VALUES)
         message(FATAL_ERROR "${usage}: no value for ${arg_KEYWORDS_MISSING_VALUES}")
     endif()
@@ -40,23 +42,30 @@ function(_sfi_no_others usage)
     endif()
 endfunction()
 
-# Makes the target that rewrites ${inputs} (files, or one generator expression that lists them).
-function(_sfi_output target default inputs mode policy policy_file output)
-    if(NOT output)
-        set(output "${default}")
+# Makes the target that rewrites ${inputs}: one archive if PACKED is true, else objects, or one
+# generator expression that lists them. Reads the options of _sfi_arguments.
+function(_sfi_output target default packed inputs)
+    if(NOT arg_OUTPUT)
+        set(arg_OUTPUT "${default}")
     endif()
-    get_filename_component(output "${output}" ABSOLUTE BASE_DIR "${CMAKE_CURRENT_BINARY_DIR}")
-    set(packed "${CMAKE_CURRENT_BINARY_DIR}/${target}.a")
+    get_filename_component(output "${arg_OUTPUT}" ABSOLUTE BASE_DIR "${CMAKE_CURRENT_BINARY_DIR}")
+    set(new "${output}.new")
     # The objects first become an archive: members keep their order, and names may repeat. A failed
     # verdict must leave no output, because the next build would take it for a good one.
+    set(pack)
+    set(from "${inputs}")
+    if(NOT packed)
+        set(pack COMMAND "${CMAKE_AR}" qc "${new}" "${inputs}")
+        set(from "${new}")
+    endif()
     add_custom_command(
         OUTPUT "${output}"
-        COMMAND "${CMAKE_COMMAND}" -E rm -f "${packed}" "${output}"
-        COMMAND "${CMAKE_AR}" qc "${packed}" "${inputs}"
-        COMMAND "${SFI_EXECUTABLE}" rewrite ${mode} -o "${packed}" "${packed}"
-        COMMAND "${SFI_EXECUTABLE}" verify ${mode} ${policy} -- "${packed}"
-        COMMAND "${CMAKE_COMMAND}" -E rename "${packed}" "${output}"
-        DEPENDS "${inputs}" ${policy_file} "${SFI_EXECUTABLE}"
+        COMMAND "${CMAKE_COMMAND}" -E rm -f "${new}" "${output}"
+        ${pack}
+        COMMAND "${SFI_EXECUTABLE}" rewrite ${_sfi_mode} ${arg_REWRITE_OPTIONS} -o "${new}" "${from}"
+        COMMAND "${SFI_EXECUTABLE}" verify ${_sfi_mode} ${_sfi_policy} -- "${new}"
+        COMMAND "${CMAKE_COMMAND}" -E rename "${new}" "${output}"
+        DEPENDS "${inputs}" ${_sfi_policy_file} "${SFI_EXECUTABLE}"
         COMMENT "Rewriting and verifying ${target}"
         COMMAND_EXPAND_LISTS VERBATIM)
     add_custom_target(${target} ALL DEPENDS "${output}")
@@ -70,33 +79,20 @@ function(sfi_add_plugin name)
     endif()
     add_library(${name} OBJECT ${arg_UNPARSED_ARGUMENTS})
     set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE ON INTERPROCEDURAL_OPTIMIZATION OFF)
-    _sfi_output(${name}-sfi ${name}.sfi.a "$<TARGET_OBJECTS:${name}>" "${_sfi_mode}" "${_sfi_policy}" "${_sfi_policy_file}" "${arg_OUTPUT}")
+    _sfi_output(${name}-sfi ${name}.sfi.a FALSE "$<TARGET_OBJECTS:${name}>")
 endfunction()
 
 function(sfi_rewrite target)
     _sfi_arguments("sfi_rewrite(${target})" 1)
     _sfi_no_others("sfi_rewrite(${target})" ${arg_UNPARSED_ARGUMENTS})
-    _sfi_output(${target}-sfi ${target}.sfi.a "$<TARGET_OBJECTS:${target}>" "${_sfi_mode}" "${_sfi_policy}" "${_sfi_policy_file}" "${arg_OUTPUT}")
+    _sfi_output(${target}-sfi ${target}.sfi.a FALSE "$<TARGET_OBJECTS:${target}>")
 endfunction()
 
 function(sfi_rewrite_archive name file)
     _sfi_arguments("sfi_rewrite_archive(${name})" 2)
     _sfi_no_others("sfi_rewrite_archive(${name})" ${arg_UNPARSED_ARGUMENTS})
     get_filename_component(file "${file}" ABSOLUTE)
-    if(NOT arg_OUTPUT)
-        set(arg_OUTPUT ${name}.sfi.a)
-    endif()
-    get_filename_component(output "${arg_OUTPUT}" ABSOLUTE BASE_DIR "${CMAKE_CURRENT_BINARY_DIR}")
-    add_custom_command(
-        OUTPUT "${output}"
-        COMMAND "${SFI_EXECUTABLE}" rewrite ${_sfi_mode} -o "${output}.new" "${file}"
-        COMMAND "${SFI_EXECUTABLE}" verify ${_sfi_mode} ${_sfi_policy} -- "${output}.new"
-        COMMAND "${CMAKE_COMMAND}" -E rename "${output}.new" "${output}"
-        DEPENDS "${file}" ${_sfi_policy_file} "${SFI_EXECUTABLE}"
-        COMMENT "Rewriting and verifying ${file}"
-        VERBATIM)
-    add_custom_target(${name} ALL DEPENDS "${output}")
-    set_target_properties(${name} PROPERTIES SFI_OUTPUT "${output}")
+    _sfi_output(${name} ${name}.sfi.a TRUE "${file}")
 endfunction()
 
 function(sfi_verify target)

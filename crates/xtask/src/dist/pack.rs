@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Files of the sources, and their folders in a release.
-const FILES: [(&str, &str); 15] = [
+const FILES: [(&str, &str); 18] = [
     ("crates/capi/include/sfi.h", "include"),
     ("crates/capi/include/sfi.hpp", "include"),
     ("crates/capi/include/sfi_abi.hpp", "include"),
@@ -16,6 +16,9 @@ const FILES: [(&str, &str); 15] = [
     ("integrations/rlbox/rlbox_sfi_sandbox.hpp", "include"),
     ("crates/capi/sfi.pc", "lib/pkgconfig"),
     ("integrations/build/sfiConfig.cmake", "lib/cmake/sfi"),
+    ("integrations/build/sfiConfigVersion.cmake", "lib/cmake/sfi"),
+    ("integrations/build/sfi-toolchain.cmake", "lib/cmake/sfi"),
+    ("integrations/build/meson.build", "share/sfi"),
     ("integrations/build/sfi.bzl", "share/sfi"),
     ("integrations/build/sfi.mk", "share/sfi"),
     ("integrations/build/sfi.ninja", "share/sfi"),
