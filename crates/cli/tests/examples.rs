@@ -58,6 +58,20 @@ fn run(name: &str) {
     assert_eq!(said, block(&readme, "text"), "{name}");
 }
 
+#[test]
+fn the_gate_of_the_guide() {
+    let bench = Bench::new();
+    let guide = std::fs::read_to_string(root().join("docs/GUIDE.md")).unwrap();
+    let (_, rest) = guide.split_once("The gate reports violations").unwrap();
+    let console = block(rest, "console");
+    let commands = transcript(&console);
+    assert!(commands.iter().any(|(command, shown)| command.starts_with("sfi verify ") && shown.contains("SFI-S01")));
+    for (command, shown) in commands {
+        let said = say(&bench, command);
+        assert!(is_shown(&said, &shown), "$ {command}\n{said}\nThe guide shows:\n{shown}");
+    }
+}
+
 /// The files come from the README as well: the plugin from its block, and the manifest from the
 /// output of `cat`.
 #[test]
