@@ -8,6 +8,7 @@ from typing import Any, Dict, List
 
 import pyarrow.parquet as pq
 import pytest
+from ray.cluster_utils import Cluster
 
 import fleet
 import judge
@@ -94,6 +95,32 @@ def test_a_cluster_judges_every_object_and_a_run_goes_on(debs: List[Path], tmp_p
     assert pq.read_table(out / "results.parquet").num_rows == 16
     # A run with other settings has other results.
     assert run(out, *debs, "--mode", "full").returncode != 0
+
+
+def test_two_machines_take_part_in_a_list(debs: List[Path], tmp_path: Path) -> None:
+    # Each of two packages keeps a processor busy for longer than the other machine needs to begin.
+    heavy = "".join(f"int h{n}(int *p, int n) {{ while (n--) p[n] += {n}; return *p; }}\n" for n in range(3000))
+    member = compiled(tmp_path, "heavy.c", heavy)
+    lists = [package(tmp_path, f"heavy{n}-dev", {"libheavy.a": [member]}) for n in range(2)]
+    listed = tmp_path / "packages.txt"
+    listed.write_text("\n".join(map(str, lists)) + "\n")
+    node = {"num_cpus": 1, "object_store_memory": 100 << 20}
+    cluster = Cluster(initialize_head=True, head_node_args={**node, "include_dashboard": False})
+    try:
+        cluster.add_node(**node)
+        cluster.wait_for_nodes()
+        out = tmp_path / "out"
+        # A package that is named and listed is judged once.
+        done = run(out, "--list", listed, lists[0], debs[1], "--address", cluster.address)
+    finally:
+        cluster.shutdown()
+    assert done.returncode == 0, done.stderr
+    rows = pq.read_table(out / "results.parquet").to_pylist()
+    packages_judged = sorted(row["package"] for row in rows)
+    assert packages_judged == ["heavy0-dev", "heavy1-dev"] + ["mixed-dev"] * 4
+    assert len({row["node"] for row in rows}) == 2, rows
+    # A list that is not there is an error, not an empty one.
+    assert run(tmp_path / "none", "--list", tmp_path / "missing.txt").returncode != 0
 
 
 def test_units_cover_an_archive_once() -> None:
