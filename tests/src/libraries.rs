@@ -52,10 +52,10 @@ fn directory(
         for archive in archives()? {
             let to = directory.path().join(archive.file_name().context("no file name")?);
             let mut command = Command::new(sfi()?);
-            // Some members are refused, and the exit status says so. A link fails if it needs one.
+            // Some members are refused. A link fails if it needs one.
             command.args(["rewrite", "--skip-refused", "--mode", mode.name()]).arg(&archive).arg("-o").arg(&to);
             let outcome = run(&mut command, directory.path(), Duration::from_secs(600))?;
-            ensure!(to.exists(), "{} cannot be rewritten: {}", archive.display(), outcome.stderr);
+            ensure!(outcome.status.success(), "{} cannot be rewritten: {}", archive.display(), outcome.stderr);
         }
         Ok(directory)
     };
