@@ -99,8 +99,9 @@ def test_a_cluster_judges_every_object_and_a_run_goes_on(debs: List[Path], tmp_p
 
 def test_two_machines_take_part_in_a_list(debs: List[Path], tmp_path: Path) -> None:
     # Each of two packages keeps a processor busy for longer than the other machine needs to begin.
-    heavy = "".join(f"int h{n}(int *p, int n) {{ while (n--) p[n] += {n}; return *p; }}\n" for n in range(3000))
-    member = compiled(tmp_path, "heavy.c", heavy)
+    stores = "".join(f" movl %esi, {4 * n}(%rdi, %rax, 4)\n" for n in range(16))
+    functions = (f".globl h{n}\n.type h{n}, @function\nh{n}:\n{stores} ret\n" for n in range(60_000))
+    member = compiled(tmp_path, "heavy.s", "".join(functions))
     lists = [package(tmp_path, f"heavy{n}-dev", {"libheavy.a": [member]}) for n in range(2)]
     listed = tmp_path / "packages.txt"
     listed.write_text("\n".join(map(str, lists)) + "\n")
