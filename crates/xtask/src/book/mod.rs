@@ -144,11 +144,9 @@ fn rules() -> String {
     let mut text =
         "# The rules\n\nThe verifier holds these rules. `sfi explain CODE` prints one with an example.\n".to_owned();
     for rule in Rule::ALL {
-        // Writing to a String does not fail.
-        // `sfi verify --site` links to the place of a rule.
-        let place = format!("<a id=\"{}\"></a>", rule.id());
-        let _ = write!(text, "\n{place}\n\n## {}: {}\n\n", rule.id(), rule.title());
-        let _ = writeln!(text, "{}\n\n*{}*", rule.why(), rule.help());
+        let (id, title, why, help) = (rule.id(), rule.title(), rule.why(), rule.help());
+        // `sfi verify --site` links to the place of a rule. Writing to a String does not fail.
+        let _ = write!(text, "\n<a id=\"{id}\"></a>\n\n## {id}: {title}\n\n{why}\n\n*{help}*\n");
     }
     text
 }
