@@ -20,6 +20,10 @@ pub struct Args {
     /// lld and wabt are
     #[arg(long, conflicts_with = "bench")]
     table3: bool,
+    /// Run hostile functions beside honest ones in four backends, 10,000,000 calls or as many as
+    /// SFI_PG_CALLS says
+    #[arg(long, conflicts_with_all = ["bench", "table3"])]
+    soak: bool,
 }
 
 /// Returns the program `sfi`, the library and the folder of the extension, all built.
@@ -54,9 +58,16 @@ pub fn tests(profile: &str) -> anyhow::Result<Command> {
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     setup::ensure(setup::POSTGRES)?;
     let mut command = tests("release")?;
-    let script = if args.table3 { Some("table3/table3.sh") } else { args.bench.then_some("run.sh") };
+    let script = match (args.bench, args.table3, args.soak) {
+        (true, ..) => Some("bench/run.sh"),
+        (_, true, _) => Some("bench/table3/table3.sh"),
+        (.., true) => Some("test/soak.sh"),
+        _ => None,
+    };
     if let Some(script) = script {
-        command.arg("--exec").arg(setup::root()?.join("integrations/postgresql/bench").join(script));
+        // Counts of all backends need the module in all of them.
+        command.args(args.soak.then_some("--preload")).arg("--exec");
+        command.arg(setup::root()?.join("integrations/postgresql").join(script));
     }
     let status = command.args(&args.tests).status().context("cannot run test/run.sh")?;
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -6,6 +6,7 @@ CREATE FUNCTION native_add(int, int) RETURNS int AS :'native' LANGUAGE C STRICT;
 CREATE FUNCTION native_length(text) RETURNS int AS :'native' LANGUAGE C STRICT;
 CREATE FUNCTION process_area(polygon) RETURNS float8 AS :'native' LANGUAGE C STRICT;
 CREATE FUNCTION cpu_ns() RETURNS bigint AS :'native' LANGUAGE C STRICT;
+SET sfi.mode = write;
 SELECT sfi.install('write', pg_read_binary_file(:'object')) \gset
 CREATE FUNCTION write_area(polygon) RETURNS float8 LANGUAGE sfi STRICT AS 'write:area';
 CREATE FUNCTION write_add(int, int) RETURNS int LANGUAGE sfi STRICT AS 'write:add';
@@ -15,7 +16,7 @@ SELECT sfi.install('full', pg_read_binary_file(:'object')) \gset
 CREATE FUNCTION full_area(polygon) RETURNS float8 LANGUAGE sfi STRICT AS 'full:area';
 CREATE FUNCTION full_add(int, int) RETURNS int LANGUAGE sfi STRICT AS 'full:add';
 CREATE FUNCTION full_length(text) RETURNS int LANGUAGE sfi STRICT AS 'full:bytes';
-RESET sfi.mode;
+SET sfi.mode = write;
 CREATE FUNCTION plpgsql_area(a float8[]) RETURNS float8 LANGUAGE plpgsql STRICT AS $$
 DECLARE s float8 := 0; n int := array_length(a, 1) / 2; j int := n - 1;
 BEGIN

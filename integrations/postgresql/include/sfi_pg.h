@@ -17,6 +17,8 @@ struct sfi_call {
     uint64_t done;    /* of a set: set it to 1, there is no such row */
     uint64_t state;   /* of a set: yours, 0 at first, kept from row to row */
     uint64_t closed;  /* of a path: set it to 1, it is closed */
+    uint64_t rows;    /* of a set: set it to return many rows at once, see sfi_rows */
+    const struct sfi_column *values;
 };
 
 /* A column of a row. A row is a value of a composite type, or what RETURNS TABLE and OUT parameters
@@ -32,6 +34,16 @@ struct sfi_column {
     uint32_t is_null;
     uint32_t closed;  /* of a path */
 };
+
+/* Of a function that returns a set: returns `count` rows at once, which costs one call for all. The
+ * result of the function does not count then. `values` are the rows, and each is as many columns as
+ * the row's type has, or one column if the set is not of rows. With `call->done` they are the last
+ * ones. The next call has the number of the row after them. */
+static inline void sfi_rows(struct sfi_call *call, const struct sfi_column *values, size_t count)
+{
+    call->values = values;
+    call->rows = count;
+}
 
 /* Of an array argument of a function that is not STRICT: a byte for each element, 1 if it is NULL.
  * The element is 0 then. */

@@ -21,8 +21,9 @@ typedef struct Function {
     int count;
     bool strict;
     bool set;
+    bool rows;    /* some values are rows */
     bool block;   /* gets a CallBlock */
-    bool stable;  /* is not VOLATILE */
+    Caller caller;
     bool quick;   /* no block, and only arguments that quick_call knows */
     SupportCache support;
     char *symbol;
@@ -82,12 +83,13 @@ static void describe(Oid oid, Function *function, MemoryContext context, bool va
     function->count = form->pronargs;
     function->strict = form->proisstrict;
     function->set = form->proretset;
-    function->stable = form->provolatile != PROVOLATILE_VOLATILE;
+    function->caller = (Caller) {form->proowner, form->provolatile != PROVOLATILE_VOLATILE};
     function->symbol = symbol;
     memcpy(function->arguments, form->proargtypes.values, form->pronargs * sizeof(Oid));
     function->support.support = pgsfi_support(form->prorettype, form->pronargs, function->arguments);
-    if (form->prokind == PROKIND_PROCEDURE || form->prorettype == TRIGGEROID || form->prorettype == EVENT_TRIGGEROID)
-        ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED), errmsg("LANGUAGE sfi has no procedures and triggers")));
+    if (form->prokind != PROKIND_FUNCTION || form->prorettype == TRIGGEROID || form->prorettype == EVENT_TRIGGEROID)
+        ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED), errmsg("LANGUAGE sfi has no procedures, window functions and triggers")));
+    if (function->support.support != SUPPORT_NONE) function->caller.stable = true;
     if (function->support.support == SUPPORT_NONE) {
         bool quick = true;
         int integers = 0;
@@ -99,11 +101,13 @@ static void describe(Oid oid, Function *function, MemoryContext context, bool va
 
             pgsfi_describe(function->arguments[i], -1, false, crossing, context);
             crossing->nulls = !function->strict;
+            function->rows = function->rows || crossing->kind == KIND_ROW;
             words += pgsfi_words(crossing->kind);
             pgsfi_signature(&signature, crossing->kind, &integers);
             quick = quick && is_quick(crossing->kind);
         }
         describe_result(oid, form->prorettype, &function->result, context);
+        function->rows = function->rows || function->result.kind == KIND_ROW;
         function->block = !function->strict || function->set || function->result.kind > KIND_FIXED;
         if (function->result.kind == KIND_VOID) function->block = !function->strict;
         function->quick = quick && !function->block && !OidIsValid(function->result.domain);
@@ -167,11 +171,21 @@ Datum sfi_pg_validator(PG_FUNCTION_ARGS)
     PG_RETURN_VOID();
 }
 
+/* Says whether the type of a row was altered, in the middle of a query. */
+static bool has_changed(const Function *function)
+{
+    bool changed = function->result.kind == KIND_ROW && pgsfi_row_changed(&function->result);
+
+    for (int i = 0; i < function->count && !changed; i++)
+        changed = function->crossings[i].kind == KIND_ROW && pgsfi_row_changed(&function->crossings[i]);
+    return changed;
+}
+
 static Function *lookup(FunctionCallInfo fcinfo)
 {
     Function *function = fcinfo->flinfo->fn_extra;
 
-    if (likely(function && function->role == GetUserId())) return function;
+    if (likely(function && function->role == GetUserId() && !(function->rows && has_changed(function)))) return function;
     function = MemoryContextAllocZero(fcinfo->flinfo->fn_mcxt, sizeof *function);
     describe(fcinfo->flinfo->fn_oid, function, fcinfo->flinfo->fn_mcxt, false);
     fcinfo->flinfo->fn_extra = function;
@@ -206,6 +220,7 @@ static sfi_value cross(Function *function, FunctionCallInfo fcinfo, Ready *ready
     int count = 0;
     CallBlock *shared = NULL;
 
+    pgsfi_progress.caller = &function->caller;
     if (ready->size > 0) {
         char *room = pgsfi_room(function->instance, function->prepared, ready->size);
 
@@ -226,7 +241,6 @@ static sfi_value cross(Function *function, FunctionCallInfo fcinfo, Ready *ready
         for (int i = 0; i < function->count; i++)
             count += pgsfi_put(&function->crossings[i], ready->values[i], NULL, words + count);
     }
-    pgsfi_progress.stable = function->stable;
     result = pgsfi_call(function->instance, function->prepared, words);
     if (shared) memcpy(block, pgsfi_view(function->instance, function->prepared, (uintptr_t) shared, sizeof *block), sizeof *block);
     return result;
@@ -251,46 +265,76 @@ static Datum call_once(Function *function, FunctionCallInfo fcinfo)
     return pgsfi_take(&function->result, &found);
 }
 
-/* A function of a set is called for one row after the other. */
+/* Puts a row into a set. `columns`: NULL if the row is not a pointer to its columns. */
+static void put_row(Function *function, ReturnSetInfo *set, const Found *found, const Column *columns, bool null)
+{
+    Crossing *result = &function->result;
+
+    if (result->kind == KIND_ROW) {
+        int count = pgsfi_row_columns(result)->natts;
+        Datum *values = palloc0(count * sizeof(Datum) + 1);
+        bool *nulls = palloc(count * sizeof(bool) + 1);
+
+        memset(nulls, true, count * sizeof(bool));
+        if (columns) pgsfi_take_columns(result, found, columns, values, nulls);
+        else if (!null) pgsfi_take_one(result, found, values, nulls);
+        tuplestore_putvalues(set->setResult, set->setDesc, values, nulls);
+    } else {
+        Datum value = (Datum) 0;
+
+        if (columns) value = pgsfi_take_column(result, found, columns, &null);
+        else if (null) pgsfi_check_null(result);
+        else value = pgsfi_take(result, found);
+        tuplestore_putvalues(set->setResult, set->setDesc, &value, &null);
+    }
+}
+
+/* Puts the rows of a call that returned many. */
+static void put_rows(Function *function, ReturnSetInfo *set, const Found *found, uint64 count, MemoryContext rows)
+{
+    int width = function->result.kind == KIND_ROW ? pgsfi_row_width(&function->result) : 1;
+    MemoryContext each;
+    Column *columns;
+
+    if (count > MaxAllocSize)
+        ereport(ERROR, (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED), errmsg("a result of a function in LANGUAGE sfi is too large")));
+    columns = pgsfi_copy_columns(found, count * width);
+    each = AllocSetContextCreate(rows, "row of a function in LANGUAGE sfi", ALLOCSET_DEFAULT_SIZES);
+    MemoryContextSwitchTo(each);
+    for (uint64 i = 0; i < count; i++) {
+        CHECK_FOR_INTERRUPTS();
+        put_row(function, set, found, columns + i * width, false);
+        MemoryContextReset(each);
+    }
+    MemoryContextSwitchTo(rows);
+    MemoryContextDelete(each);
+}
+
+/* A function of a set is called for one row after the other, or for as many as it gives at once. */
 static Datum call_set(Function *function, FunctionCallInfo fcinfo)
 {
     ReturnSetInfo *set = (ReturnSetInfo *) fcinfo->resultinfo;
     MemoryContext rows, old;
     Ready ready;
-    uint64 row = 0, state = 0;
-    TupleDesc columns = function->result.kind == KIND_ROW ? pgsfi_row_columns(&function->result) : NULL;
+    CallBlock block = {0};
 
-    InitMaterializedSRF(fcinfo, columns ? 0 : MAT_SRF_USE_EXPECTED_DESC | MAT_SRF_BLESS);
+    InitMaterializedSRF(fcinfo, function->result.kind == KIND_ROW ? 0 : MAT_SRF_USE_EXPECTED_DESC | MAT_SRF_BLESS);
     rows = AllocSetContextCreate(CurrentMemoryContext, "rows of a function in LANGUAGE sfi", ALLOCSET_DEFAULT_SIZES);
     prepare(function, fcinfo, &ready);
     old = MemoryContextSwitchTo(rows);
-    for (;;) {
-        CallBlock block = {0};
+    for (uint64 row = 0; !block.done; row += block.rows ? block.rows : 1) {
         sfi_value result;
         Found found;
-        Datum value = (Datum) 0;
-        bool null;
 
         CHECK_FOR_INTERRUPTS();
-        block.nulls = ready.nulls;
-        block.row = row++;
-        block.state = state;
+        block = (CallBlock) {.nulls = ready.nulls, .row = row, .state = block.state};
         result = cross(function, fcinfo, &ready, &block);
-        if (block.done) break;
-        state = block.state;
-        null = block.is_null != 0;
-        found = (Found) {function->instance, function->prepared, result, block.length, block.closed != 0};
-        if (columns) {
-            Datum *values = palloc0(columns->natts * sizeof(Datum));
-            bool *nulls = palloc(columns->natts * sizeof(bool));
-
-            memset(nulls, true, columns->natts * sizeof(bool));
-            if (!null) pgsfi_take_columns(&function->result, &found, values, nulls);
-            tuplestore_putvalues(set->setResult, set->setDesc, values, nulls);
-        } else {
-            if (null) pgsfi_check_null(&function->result);
-            else value = pgsfi_take(&function->result, &found);
-            tuplestore_putvalues(set->setResult, set->setDesc, &value, &null);
+        if (block.rows > 0) {
+            found = (Found) {function->instance, function->prepared, sfi_u(block.values), 0, false};
+            put_rows(function, set, &found, block.rows, rows);
+        } else if (!block.done) {
+            found = (Found) {function->instance, function->prepared, result, block.length, block.closed != 0};
+            put_row(function, set, &found, NULL, block.is_null != 0);
         }
         MemoryContextReset(rows);
     }
@@ -331,11 +375,13 @@ static Datum quick_call(Function *function, FunctionCallInfo fcinfo)
     int count = 0, parts = 0;
     Size size = 0;
 
+    pgsfi_progress.caller = &function->caller;
     for (int i = 0; i < function->count; i++) {
         const Crossing *crossing = &function->crossings[i];
         Datum value = fcinfo->args[i].value;
         Piece *piece = &pieces[parts];
 
+        if (unlikely(fcinfo->args[i].isnull)) elog(ERROR, "a STRICT function got NULL");
         switch (crossing->kind) {
         case KIND_WORD:
         case KIND_FLOAT8:
@@ -390,7 +436,6 @@ static Datum quick_call(Function *function, FunctionCallInfo fcinfo)
             room += TYPEALIGN(16, pieces[i].length + 1);
         }
     }
-    pgsfi_progress.stable = function->stable;
     result = pgsfi_call(function->instance, function->prepared, words);
     if (function->result.kind == KIND_FLOAT8) return Float8GetDatum(result.f);
     if (function->result.type == INT4OID) return Int32GetDatum((int32) result.u);
@@ -407,6 +452,7 @@ Datum sfi_pg_call_handler(PG_FUNCTION_ARGS)
     Function *function = lookup(fcinfo);
 
     if (likely(function->quick)) return quick_call(function, fcinfo);
+    pgsfi_progress.caller = &function->caller;
     if (function->support.support != SUPPORT_NONE)
         return pgsfi_support_call(fcinfo, &function->support, function->instance, function->symbol, function->arguments);
     if (function->set) return call_set(function, fcinfo);

@@ -221,7 +221,14 @@ static Datum same(FunctionCallInfo fcinfo, const SupportCache *cache, Instance *
 Datum pgsfi_support_call(FunctionCallInfo fcinfo, SupportCache *cache, Instance *instance, const char *symbol,
                          const Oid *arguments)
 {
-    pgsfi_progress.stable = true;
+    Node *expression = fcinfo->flinfo->fn_expr;
+    bool by_index = !expression || IsA(expression, Const); /* the options of an operator class */
+
+    /* The server's structures come from an index. A query has only NULL for them, and what a
+     * function returned as one. */
+    for (int i = 0; i < fcinfo->nargs; i++) by_index = by_index && !fcinfo->args[i].isnull;
+    if (!by_index)
+        ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED), errmsg("only an index can call a support function of GiST")));
     if (unlikely(!cache->prepared)) fill(fcinfo, cache, instance, symbol, arguments);
     switch (cache->support) {
     case SUPPORT_CONSISTENT: return BoolGetDatum(consistent(fcinfo, cache, instance));

@@ -92,4 +92,7 @@ void pgsfi_check_interrupted(void)
         pgsfi_progress.overtime = 0;
         ereport(ERROR, (errcode(ERRCODE_QUERY_CANCELED), errmsg("canceling function due to sfi.time_limit")));
     }
+    /* The server looks at requests later, because an index holds the lock of a page. */
+    if (QueryCancelPending || ProcDiePending)
+        ereport(ERROR, (errcode(ERRCODE_QUERY_CANCELED), errmsg("canceling function due to a request or a timeout")));
 }

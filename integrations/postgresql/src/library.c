@@ -27,6 +27,7 @@
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/guc.h"
+#include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 #include "utils/wait_event.h"
@@ -49,11 +50,18 @@ void pgsfi_check_usage(void)
         aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_LANGUAGE, "sfi");
 }
 
+/* Opens the table of libraries. Before version 1.4 it was in the schema sfi. */
+static Relation open_table(void)
+{
+    Oid table = RangeVarGetRelid(makeRangeVar("$sfi", "library", -1), AccessShareLock, true);
+
+    if (!OidIsValid(table)) table = RangeVarGetRelid(makeRangeVar("sfi", "library", -1), AccessShareLock, false);
+    return table_open(table, NoLock);
+}
+
 bool pgsfi_library_read(const char *name, Library *library, bytea **object)
 {
-    RangeVar *range = makeRangeVar("sfi", "library", -1);
-    Oid table = RangeVarGetRelid(range, AccessShareLock, false);
-    Relation relation = table_open(table, NoLock);
+    Relation relation = open_table();
     ScanKeyData key;
     SysScanDesc scan;
     HeapTuple tuple;
@@ -226,14 +234,17 @@ static bytea *rewrite(const char *name, const char *bytes, Size length)
     return result;
 }
 
-/* Runs a statement as the owner of the table. Nothing of the user's search_path takes part. Returns
- * the number of rows. */
-static uint64 run_as_owner(const char *statement, int count, Oid *types, Datum *values)
+/* Runs a statement about the table of libraries as its owner. Its %s is the table. Nothing of the
+ * user's search_path takes part. Returns the number of rows. */
+static uint64 run_as_owner(const char *format, int count, Oid *types, Datum *values)
 {
+    Relation relation = open_table();
+    char *statement = psprintf(format, quote_qualified_identifier(get_namespace_name(RelationGetNamespace(relation)), "library"));
     Oid user;
     int security, level = NewGUCNestLevel();
     uint64 rows;
 
+    table_close(relation, NoLock);
     GetUserIdAndSecContext(&user, &security);
     SetUserIdAndSecContext(BOOTSTRAP_SUPERUSERID, security | SECURITY_LOCAL_USERID_CHANGE);
     (void) set_config_option("search_path", "pg_catalog, pg_temp", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0,
@@ -273,7 +284,7 @@ static char *store(const char *name, bytea *object)
     values[3] = PointerGetDatum(bytes);
     values[4] = PointerGetDatum(object);
 
-    if (run_as_owner("INSERT INTO sfi.library AS old (name, owner, mode, digest, object) "
+    if (run_as_owner("INSERT INTO %s AS old (name, owner, mode, digest, object) "
                      "VALUES ($1, $2::regrole, $3, $4, $5) "
                      "ON CONFLICT (name) DO UPDATE SET mode = $3, digest = $4, object = $5, installed = now() "
                      "WHERE pg_has_role($2, old.owner::oid, 'USAGE')",
@@ -339,6 +350,6 @@ Datum sfi_pg_remove(PG_FUNCTION_ARGS)
     Datum values[] = {PG_GETARG_DATUM(0), ObjectIdGetDatum(GetUserId())};
 
     pgsfi_check_usage();
-    PG_RETURN_BOOL(run_as_owner("DELETE FROM sfi.library WHERE name = $1 AND pg_has_role($2, owner::oid, 'USAGE')", 2,
+    PG_RETURN_BOOL(run_as_owner("DELETE FROM %s WHERE name = $1 AND pg_has_role($2, owner::oid, 'USAGE')", 2,
                                 types, values) == 1);
 }

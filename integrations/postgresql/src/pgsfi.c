@@ -7,7 +7,7 @@ PG_MODULE_MAGIC;
 
 enum { MODE_WRITE, MODE_FULL };
 
-int pgsfi_mode = MODE_WRITE;
+int pgsfi_mode = MODE_FULL;
 int pgsfi_memory = 64 * 1024;
 int pgsfi_stack = 8 * 1024;
 int pgsfi_time_limit = 0;
@@ -33,7 +33,8 @@ void _PG_init(void);
 void _PG_init(void)
 {
     DefineCustomEnumVariable("sfi.mode", "Mode in which libraries are rewritten when they are installed.",
-                             "With full, libraries of mode write are not loaded.", &pgsfi_mode, MODE_WRITE, modes,
+                             "With full, libraries of mode write are not loaded. Code of mode write can read the server's memory.",
+                             &pgsfi_mode, MODE_FULL, modes,
                              PGC_SUSET, 0, NULL, NULL, NULL);
     DefineCustomIntVariable("sfi.memory", "Heap of a library for one role, in one backend.", NULL, &pgsfi_memory,
                             64 * 1024, 64, 2 * 1024 * 1024, PGC_SUSET, GUC_UNIT_KB, NULL, NULL, NULL);

@@ -21,6 +21,8 @@ typedef struct CallBlock {
     uint64 done;
     uint64 state;
     uint64 closed;
+    uint64 rows;
+    uint64 values;
 } CallBlock;
 
 /* As struct sfi_column in sfi_pg.h: a column of a row. */
@@ -54,6 +56,7 @@ typedef struct Instance {
     Oid role;
     Oid owner;    /* of the library */
     char *digest; /* hex */
+    bool reads_only; /* the library promises it */
     bool in_place; /* its functions read arguments where the server has them */
     sfi_world *world;
     struct Entry *entries;
@@ -156,6 +159,12 @@ extern void pgsfi_images_startup(LWLock *own);
 extern void pgsfi_offer_images(sfi_config *config);
 
 /* interrupt.c */
+/* The function that calls. */
+typedef struct Caller {
+    Oid owner;   /* of the function */
+    bool stable; /* it must not change the database */
+} Caller;
+
 /* The calls in progress. */
 typedef struct Progress {
     bool ticking;
@@ -163,7 +172,7 @@ typedef struct Progress {
     volatile uint64 number; /* of the outermost one */
     volatile sig_atomic_t overtime;
     Instance *instance; /* of the innermost one */
-    bool stable;        /* the innermost one must not change the database */
+    const Caller *caller; /* of the innermost one */
 } Progress;
 extern Progress pgsfi_progress;
 /* Starts the timer of this transaction. */
@@ -191,7 +200,7 @@ extern void pgsfi_check_interrupted(void);
 /* The call itself, with a clock around it. */
 extern sfi_status pgsfi_timed_call(Instance *instance, sfi_prepared *prepared, const sfi_value *words, sfi_value *result, sfi_error **error);
 
-/* Calls a prepared function. A fault is an ERROR. */
+/* Calls a prepared function for pgsfi_progress.caller. A fault is an ERROR. */
 static inline sfi_value pgsfi_call(Instance *instance, sfi_prepared *prepared, const sfi_value *words)
 {
     sfi_value result;
@@ -209,13 +218,19 @@ static inline sfi_value pgsfi_call(Instance *instance, sfi_prepared *prepared, c
     return result;
 }
 
-/* Returns room for the arguments of the next call, where the callee reads them. */
+/* Returns room for the arguments of the next call, where the callee reads them. As before
+ * pgsfi_call, pgsfi_progress.caller is set. */
 static inline void *pgsfi_room(Instance *instance, sfi_prepared *prepared, Size size)
 {
     void *room;
     sfi_error *error = NULL;
-    sfi_status status = sfi_prepared_room(instance->world, prepared, size, &room, &error);
+    sfi_status status;
 
+    /* A library that had a fault begins anew here, and runs its constructors. */
+    pgsfi_progress.instance = instance;
+    pgsfi_begin();
+    status = sfi_prepared_room(instance->world, prepared, size, &room, &error);
+    pgsfi_end();
     if (unlikely(status != SFI_OK)) pgsfi_raise_room(instance, status, error, size);
     return room;
 }
@@ -258,8 +273,17 @@ extern void pgsfi_describe_row(TupleDesc columns, bool result, Crossing *crossin
 extern TupleDesc pgsfi_row_columns(const Crossing *crossing);
 extern Size pgsfi_prepare_row(const Crossing *crossing, Datum *value);
 extern void pgsfi_put_row(const Crossing *crossing, Datum value, char **room, sfi_value *words);
+/* Says whether the type of the row was altered since it was described. */
+extern bool pgsfi_row_changed(const Crossing *crossing);
+/* Returns the number of columns that cross. */
+extern int pgsfi_row_width(const Crossing *crossing);
+/* Copies columns from a domain. */
+extern Column *pgsfi_copy_columns(const Found *found, uint64 count);
+extern Datum pgsfi_take_column(Crossing *crossing, const Found *found, const Column *column, bool *null);
 /* Makes the values of a row's columns, for the row's TupleDesc. */
-extern void pgsfi_take_columns(const Crossing *crossing, const Found *found, Datum *values, bool *nulls);
+extern void pgsfi_take_columns(const Crossing *crossing, const Found *found, const Column *columns, Datum *values, bool *nulls);
+/* The same for columns in the domain. */
+extern void pgsfi_take_one(const Crossing *crossing, const Found *found, Datum *values, bool *nulls);
 extern Datum pgsfi_take_row(const Crossing *crossing, const Found *found);
 
 /* gist.c */
@@ -272,6 +296,7 @@ typedef struct SupportCache {
     Crossing query;
 } SupportCache;
 extern Support pgsfi_support(Oid result, int count, const Oid *arguments);
+/* pgsfi_progress.caller is set. */
 extern Datum pgsfi_support_call(FunctionCallInfo fcinfo, SupportCache *cache, Instance *instance, const char *symbol,
                                 const Oid *arguments);
 

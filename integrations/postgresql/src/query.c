@@ -17,6 +17,7 @@
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
+#include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/guc.h"
@@ -189,6 +190,14 @@ static void run(Instance *instance, Statement *statement, bool writes)
     AtEOXact_GUC(writes, level);
 }
 
+/* Says whether a library may make queries with this right, for the function that calls it. Others
+ * can make functions of the library too. They would get the right of its owner. */
+static bool may(const Instance *instance, const Caller *caller, const char *right)
+{
+    return has_right(instance->owner, right) &&
+           (has_privs_of_role(caller->owner, instance->owner) || has_right(caller->owner, right));
+}
+
 static sfi_status query(void *user, sfi_host_call *call, sfi_value *result)
 {
     MemoryContext context = CurrentMemoryContext;
@@ -211,12 +220,13 @@ static sfi_status query(void *user, sfi_host_call *call, sfi_value *result)
             installed = true;
         }
         MemoryContextSwitchTo(memory);
-        writes = has_right(instance->owner, "spi write");
-        if (!writes && !has_right(instance->owner, "spi"))
+        writes = may(instance, outer.caller, "spi write");
+        if (!writes && !may(instance, outer.caller, "spi"))
             ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
                             errmsg("library \"%s\" may not make queries", instance->library),
-                            errhint("A superuser can permit it: SELECT sfi.grant('%s', 'spi').", GetUserNameFromId(instance->owner, false))));
-        run(instance, copy_statement(call), writes && !outer.stable);
+                            errhint("A superuser can permit it: SELECT sfi.grant('%s', 'spi').",
+                                    GetUserNameFromId(has_right(instance->owner, "spi") ? outer.caller->owner : instance->owner, false))));
+        run(instance, copy_statement(call), writes && !outer.caller->stable);
         *result = sfi_u(instance->answer->rows);
     }
     PG_CATCH();
@@ -227,7 +237,7 @@ static sfi_status query(void *user, sfi_host_call *call, sfi_value *result)
     PG_END_TRY();
     /* Functions that the query called were in progress meanwhile. */
     pgsfi_progress.instance = instance;
-    pgsfi_progress.stable = outer.stable;
+    pgsfi_progress.caller = outer.caller;
     MemoryContextSwitchTo(context);
     if (memory) MemoryContextDelete(memory);
     return status;

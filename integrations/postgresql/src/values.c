@@ -119,7 +119,8 @@ void pgsfi_describe(Oid type, int32 modifier, bool result, Crossing *crossing, M
     if (get_typtype(type) == TYPTYPE_PSEUDO && (type != RECORDOID || result))
         ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED), errmsg("a function in LANGUAGE sfi cannot have type %s", format_type_be(type))));
     get_typlenbyvalalign(type, &crossing->size, &crossing->by_value, &crossing->align);
-    crossing->element = get_element_type(type);
+    /* The server reads the bounds of these two without a look at the number of dimensions. */
+    crossing->element = type == OIDVECTOROID || type == INT2VECTOROID ? InvalidOid : get_element_type(type);
     if (type == FLOAT4OID) crossing->kind = KIND_FLOAT4;
     else if (type == FLOAT8OID) crossing->kind = KIND_FLOAT8;
     else if (is_word(type)) crossing->kind = KIND_WORD;

@@ -74,6 +74,15 @@ static bool reads_in_place(sfi_world *world)
     return false;
 }
 
+/* Notes the owner of a library. Addresses of the server lead to all of its memory in mode write. So
+ * only libraries of superusers get them. */
+static void own(Instance *instance, Oid owner)
+{
+    instance->owner = owner;
+    instance->record = pgsfi_owner_record(owner);
+    instance->in_place = instance->reads_only && superuser_arg(owner);
+}
+
 Instance *pgsfi_instance(const char *name)
 {
     Oid role = GetUserId();
@@ -98,8 +107,7 @@ Instance *pgsfi_instance(const char *name)
     for (found = instances; found; found = found->next)
         if (found->role == role && strcmp(found->digest, library.digest) == 0 && strcmp(found->library, name) == 0) {
             /* The same bytes may belong to another role by now. */
-            found->owner = library.owner;
-            found->record = pgsfi_owner_record(library.owner);
+            own(found, library.owner);
             return found;
         }
 
@@ -131,10 +139,9 @@ Instance *pgsfi_instance(const char *name)
     found->library = pstrdup(name);
     found->digest = pstrdup(library.digest);
     found->role = role;
-    found->owner = library.owner;
     found->world = world;
-    found->record = pgsfi_owner_record(library.owner);
-    found->in_place = strcmp(library.mode, "write") == 0 && reads_in_place(world);
+    found->reads_only = strcmp(library.mode, "write") == 0 && reads_in_place(world);
+    own(found, library.owner);
     found->next = instances;
     instances = found;
     MemoryContextSwitchTo(old);
@@ -183,10 +190,23 @@ void pgsfi_raise(Instance *instance, sfi_status status, sfi_error *error)
     }
     if (sfi_error_backtrace(error)) trace = pstrdup(sfi_error_backtrace(error));
     sfi_error_free(error);
-    if (status == SFI_TIME) {
-        /* A host function failed, or a signal came. */
+    /* A host function failed, or a signal came. */
+    pgsfi_rethrow();
+    if (status == SFI_TIME) pgsfi_check_interrupted();
+    if (status == SFI_DEAD) {
+        /* Its constructors failed, or were ended, when it began anew. */
+        sfi_error *again = NULL;
+        sfi_status begun;
+
+        pgsfi_begin();
+        begun = sfi_world_restart(instance->world, DOMAIN_NAME, &again);
+        pgsfi_end();
+        sfi_error_free(again);
         pgsfi_rethrow();
-        pgsfi_check_interrupted();
+        if (begun == SFI_TIME) pgsfi_check_interrupted();
+        ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                        errmsg("library \"%s\" had not begun anew after an earlier error", instance->library),
+                        begun == SFI_OK ? errhint("It has now. Try again.") : 0));
     }
     pgsfi_fault(instance);
     ereport(ERROR, (errcode(ERRCODE_EXTERNAL_ROUTINE_EXCEPTION), errmsg("%s", message),

@@ -2,6 +2,7 @@
 # Runs the tests of the extension on a server of their own:
 #
 #     test/run.sh SFI LIBSFI [TEST...]
+#     test/run.sh SFI LIBSFI [--preload] --exec COMMAND...
 #
 # The server is a copy of the installed PostgreSQL in a temporary folder, with the extension in it,
 # on a socket there. Nothing of the system is changed. As root the server runs as the user postgres.
@@ -35,13 +36,14 @@ cp -rsT "$share" "$top$share"
 cp "$sfi" "$top/sfi"
 build="$top/build"
 mkdir -p "$build"
-cp -r "$here"/{Makefile,sfi.control,sfi--1.0.sql,sfi--1.0--1.1.sql,sfi--1.1--1.2.sql,sfi--1.2--1.3.sql,src,include} "$build/"
+cp -r "$here"/{Makefile,sfi.control,sfi--1.0.sql,sfi--1.0--1.1.sql,sfi--1.1--1.2.sql,sfi--1.2--1.3.sql,sfi--1.3--1.4.sql,src,include} "$build/"
 make -s -C "$build" ROOT="$here/../.." SFI="$top/sfi" LIBSFI="$libsfi" PG_CONFIG="$pg_config" with_llvm=no \
     COPT="-Werror=implicit-function-declaration" DESTDIR="$top" install >"$top/make.log" 2>&1 || { cat "$top/make.log"; exit 1; }
 for source in "$here"/test/objects/*.c; do
     (cd "$here/test/objects" && gcc -O2 -g -fPIC -Wall -Wno-infinite-recursion -ffile-prefix-map="$here/test/objects=objects" \
         -I"$here/include" -c -o "$top/objects/$(basename "$source" .c).o" "$(basename "$source")")
 done
+ar rcs "$top/objects/both.a" "$top/objects/honest.o" "$top/objects/hostile.o"
 if [ "$(id -u)" = 0 ]; then chown -R postgres "$top"; fi
 chmod 755 "$top"
 
@@ -53,6 +55,10 @@ unix_socket_directories = '$top'
 fsync = off
 sfi.directories = '$top/objects'
 END
+if [ "${1:-}" = --preload ]; then
+    shift
+    echo "shared_preload_libraries = 'sfi'" >>"$top/data/postgresql.conf"
+fi
 as_user "$top$bin/pg_ctl" -D "$top/data" -l "$top/log" -w start >/dev/null || { cat "$top/log"; exit 1; }
 export PGHOST="$top" PGUSER=postgres PGDATABASE=regress PGTZ=UTC SFI_PG_BIN="$top$bin"
 as_user "$top$bin/psql" -q -d postgres -c 'CREATE DATABASE regress'
@@ -62,7 +68,7 @@ if [ "${1:-}" = --exec ]; then
     "$@"
     exit
 fi
-[ $# -gt 0 ] || set -- honest hostile span query upkeep shared
+[ $# -gt 0 ] || set -- honest hostile stranger places span query upkeep shared
 # The tests build on each other: the first makes the extension and its functions.
 passed=0 failed=0
 for test in "$@"; do
@@ -72,7 +78,7 @@ for test in "$@"; do
     fi
     # Offsets within functions are the compiler's choice.
     { as_user "$top$bin/psql" -X -a -q -v calls="${SFI_PG_CALLS:-100000}" <"$here/test/sql/$test.sql" 2>&1 || true; } |
-        sed -E 's/`([a-z_]+)(\.cold)?`\+0x[0-9a-f]+/`\1`/; s/: ([a-z_]+)(\.cold)?\+0x[0-9a-f]+/: \1/; s/^(.*function [a-z_]+)\.cold /\1 /' \
+        sed -E 's/`([a-z_]+)(\.cold)?`\+0x[0-9a-f]+/`\1`/; s/--> object: \.text\+0x[0-9a-f]+/--> object: .text/; s/: ([a-z_]+)(\.cold)?\+0x[0-9a-f]+/: \1/; s/^(.*function [a-z_]+)\.cold /\1 /' \
             >"$top/work/$test.out"
     if diff -u "$here/test/expected/$test.out" "$top/work/$test.out"; then
         passed=$((passed + 1))

@@ -5,11 +5,12 @@ SET jit = off;
 SELECT set_config('table3.native', :'native', false), set_config('table3.object', :'object', false),
     set_config('table3.compiled', CASE WHEN :'wasm' = 'true' THEN '{native,wasm,process,write,place,full}' ELSE '{native,process,write,place,full}' END, false) \gset
 CREATE FUNCTION cpu_ns() RETURNS bigint AS :'native' LANGUAGE C STRICT;
+SET sfi.mode = write;
 SELECT sfi.install('write', pg_read_binary_file(:'object')) \gset
 SELECT sfi.install('place', pg_read_binary_file(:'place')) \gset
 SET sfi.mode = full;
 SELECT sfi.install('full', pg_read_binary_file(:'object')) \gset
-RESET sfi.mode;
+SET sfi.mode = write;
 DO $$
 DECLARE who text; what record; clause text;
 BEGIN

@@ -211,3 +211,36 @@ const long *histogram_end(struct histogram *state, struct sfi_call *call)
 }
 
 int say(const char *text, size_t length) { return sfi_log(SFI_NOTICE, text, length); }
+int say_at(int level, const char *text, size_t length) { return sfi_log(level, text, length); }
+
+/* Sets of many rows at once. */
+int up_to_many(int last, struct sfi_call *call)
+{
+    static struct sfi_column rows[1000];
+    size_t count = 0;
+
+    while (count < 1000 && call->row + count < (uint64_t)last) {
+        rows[count].number = (int64_t)(call->row + count + 1);
+        rows[count].is_null = call->row + count == 2;
+        count++;
+    }
+    sfi_rows(call, rows, count);
+    call->done = call->row + count >= (uint64_t)last;
+    return 0;
+}
+const struct sfi_column *many_pairs(int count, struct sfi_call *call)
+{
+    static char labels[100][16];
+    static struct sfi_column rows[100][2];
+    size_t n = 0;
+
+    for (; n < 100 && call->row + n < (uint64_t)count; n++) {
+        rows[n][0].number = (int64_t)(call->row + n);
+        rows[n][1].at = labels[n];
+        rows[n][1].length = (uint64_t)snprintf(labels[n], sizeof labels[n], "row %d", (int)(call->row + n));
+        rows[n][1].is_null = call->row + n == 2;
+    }
+    sfi_rows(call, rows[0], n);
+    call->done = call->row + n >= (uint64_t)count;
+    return 0;
+}

@@ -101,6 +101,7 @@ const char *broken_out(void) { __builtin_trap(); }
 int broken_equals(void) { __builtin_trap(); }
 int crashing_same(void) { __builtin_trap(); }
 double crashing_penalty(void) { __builtin_trap(); }
+double endless_penalty(void) { for (volatile int i = 0;; i++) ; }
 void crashing_union(void) { __builtin_trap(); }
 double bad_penalty(void) { return -__builtin_nan(""); }
 void bad_union(const struct span *keys, size_t count, struct span *to)

@@ -34,10 +34,19 @@ SELECT total('{1,NULL}');
 CREATE FUNCTION countdown(int) RETURNS SETOF bigint LANGUAGE sfi STRICT AS 'honest.o';
 SELECT * FROM countdown(3);
 SELECT sum(countdown) FROM countdown(10000);
+CREATE FUNCTION up_to_many(int) RETURNS SETOF int LANGUAGE sfi STRICT AS 'honest.o';
+SELECT * FROM up_to_many(4);
+SELECT count(*), count(x), sum(x) FROM up_to_many(2500) x;
+SELECT count(*) FROM up_to_many(0);
+SELECT up_to_many(2), x FROM generate_series(1, 2) x;
 CREATE TYPE pair AS (number int, label text);
 CREATE FUNCTION pairs(int) RETURNS SETOF pair LANGUAGE sfi STRICT AS 'honest.o:rows';
 SELECT * FROM pairs(2);
 SELECT pairs(3);
+CREATE FUNCTION many_pairs(int) RETURNS SETOF pair LANGUAGE sfi STRICT AS 'honest.o';
+SELECT * FROM many_pairs(4);
+SELECT count(*), count(label), sum(number), max(length(label)) FROM many_pairs(250);
+SELECT count(*) AS differences FROM (SELECT * FROM pairs(250) EXCEPT SELECT * FROM many_pairs(250)) d;
 CREATE FUNCTION pair_digits(pair) RETURNS bigint LANGUAGE sfi STRICT AS 'honest.o';
 SELECT pair_digits(ROW(12, 'x 3')::pair), pair_digits(ROW(12, NULL)::pair);
 CREATE FUNCTION same_row(pair) RETURNS pair LANGUAGE sfi STRICT AS 'honest.o';
@@ -95,6 +104,14 @@ SELECT x % 2 AS odd, histogram(x / 2.0) FROM generate_series(0, 9) x GROUP BY 1 
 SELECT add(x, 1), sum(half(x)) OVER (ORDER BY x) FROM generate_series(1, 3) x;
 CREATE FUNCTION say(text) RETURNS int LANGUAGE sfi STRICT AS 'honest.o';
 SELECT say('a line of a domain');
+CREATE FUNCTION say_at(int, text) RETURNS int LANGUAGE sfi STRICT AS 'honest.o';
+SET client_min_messages = debug1;
+SELECT say_at(x, 'level ' || x) FROM generate_series(-1, 6) x;
+RESET client_min_messages;
+-- An archive of objects.
+CREATE FUNCTION add_of_archive(int, int) RETURNS int LANGUAGE sfi STRICT AS 'both.a:add';
+CREATE FUNCTION divide_of_archive(int, int) RETURNS int LANGUAGE sfi STRICT AS 'both.a:divide';
+SELECT add_of_archive(40, 2), divide_of_archive(84, 2);
 SELECT function, symbol FROM sfi.functions WHERE symbol LIKE 'a%' ORDER BY 1;
 SELECT library, calls > 10000 AS busy, faults FROM sfi.stats();
 -- With compiled expressions.

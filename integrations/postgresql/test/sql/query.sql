@@ -94,6 +94,47 @@ SELECT ask('SELECT s FROM secret');
 SELECT ask('SET ROLE postgres');
 RESET ROLE;
 SELECT ask('SELECT s FROM secret');
+-- Somebody else's function of the library does not get the right of the library's owner.
+CREATE ROLE sfi_thief;
+GRANT CREATE ON SCHEMA public TO sfi_thief;
+GRANT USAGE ON LANGUAGE sfi TO sfi_thief;
+SET ROLE sfi_thief;
+CREATE FUNCTION steals(text) RETURNS text LANGUAGE sfi STRICT AS 'query.o:ask';
+SELECT ask('SELECT 1');
+SELECT steals('SELECT 1');
+RESET ROLE;
+SELECT steals('SELECT 1');
+SELECT sfi.grant('sfi_thief', 'spi');
+SELECT steals('SELECT 1');
+SELECT sfi.revoke('sfi_thief', 'spi');
+-- A library that begins anew asks for itself, and not for the one that ran before it. A cancel
+-- request ends its constructor.
+SELECT format('%L', encode(pg_read_binary_file(current_setting('sfi.directories') || '/begins.o'), 'hex')) AS begins \gset
+SET ROLE sfi_thief;
+SELECT length(sfi.install('begins.o', decode(:begins, 'hex')));
+CREATE FUNCTION began(text) RETURNS bigint LANGUAGE sfi STRICT AS 'begins.o';
+CREATE FUNCTION ends(text) RETURNS bigint LANGUAGE sfi STRICT AS 'begins.o';
+SELECT began('x');
+SELECT ends('x');
+SELECT ask('SELECT 1');
+SET statement_timeout = '300ms';
+SELECT began('x');
+RESET ROLE;
+SELECT sfi.grant('sfi_thief', 'spi');
+SET ROLE sfi_thief;
+SELECT began('x');
+SELECT began('x');
+RESET statement_timeout;
+SELECT add(1, 2);
+RESET ROLE;
+SELECT sfi.revoke('sfi_thief', 'spi');
+-- A query alters the type of the row that its function returns.
+SELECT sfi.grant('sfi_mallory', 'spi write');
+CREATE TYPE altered AS (a text, b text);
+CREATE FUNCTION altering(text) RETURNS altered LANGUAGE sfi STRICT AS 'stranger.o';
+SELECT altering('SELECT 1');
+SELECT altering('ALTER TYPE altered ALTER ATTRIBUTE b TYPE int8');
+SELECT sfi.revoke('sfi_mallory', 'spi write');
 SELECT sfi.revoke(current_user::regrole, 'spi');
 SELECT ask('SELECT 1');
 SELECT pid = pg_backend_pid() AS lived FROM here;

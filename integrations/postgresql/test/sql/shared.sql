@@ -42,7 +42,7 @@ SELECT role, holders > 0 AS held, taken > 0 AS taken FROM sfi.images() ORDER BY 
 SELECT length(sfi.install_file('honest.o'));
 SELECT add(1, 1);
 SELECT count(*) FROM sfi.images() WHERE role = current_user::regrole;
-SET sfi.mode = full;
+SET sfi.mode = write;
 SELECT length(sfi.install_file('honest.o'));
 SELECT add(1, 1);
 SELECT count(*) FROM sfi.images() WHERE role = current_user::regrole;

@@ -91,6 +91,19 @@ END $$;
 SELECT grown('union'), grown('penalty'), grown('same');
 SELECT grown('nothing');
 SELECT count(*) FROM growing WHERE s && '1..5'::span;
+-- A cancel request while the index holds the lock of a page: an end, and no fault of the library.
+CREATE FUNCTION endless_penalty(internal, internal, internal) RETURNS internal LANGUAGE sfi STRICT AS 'span.o';
+CREATE OPERATOR CLASS endless_ops FOR TYPE span USING gist AS OPERATOR 3 &&, FUNCTION 1 span_consistent(internal, span, int2, oid, internal),
+    FUNCTION 2 span_union(internal, internal), FUNCTION 5 endless_penalty(internal, internal, internal),
+    FUNCTION 6 span_picksplit(internal, internal), FUNCTION 7 span_same(span, span, internal);
+CREATE TABLE endless_growth (s span);
+CREATE INDEX endless_index ON endless_growth USING gist (s endless_ops);
+SELECT faults FROM sfi.stats() WHERE library = 'span.o' \gset
+SET statement_timeout = '300ms';
+INSERT INTO endless_growth SELECT s FROM spans LIMIT 3000;
+RESET statement_timeout;
+SELECT faults - :faults AS counted FROM sfi.stats() WHERE library = 'span.o';
+SELECT count(*) FROM endless_growth WHERE s && '1..5'::span;
 -- A fault in the functions of a type, wherever the server calls them.
 CREATE TYPE broken;
 CREATE FUNCTION broken_in(cstring) RETURNS broken LANGUAGE sfi IMMUTABLE STRICT AS 'span.o';
