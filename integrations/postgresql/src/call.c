@@ -66,6 +66,19 @@ static void describe_result(Oid oid, Oid type, Crossing *result, MemoryContext c
     pgsfi_describe_row(columns, true, result, context);
 }
 
+/* Refuses input and output functions where the server may compile expressions. */
+static void check_compiler(const Function *function)
+{
+    bool io = function->result.kind == KIND_CSTRING;
+
+    for (int i = 0; i < function->count; i++) io = io || function->arguments[i] == CSTRINGOID;
+    if (io && !pgsfi_compiler_is_off())
+        ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                        errmsg("input and output functions in LANGUAGE sfi need a server with jit = off, and sfi in shared_preload_libraries"),
+                        errdetail("PostgreSQL's compiler of expressions calls such functions in C only, and ends the server otherwise."),
+                        errhint("Set both in postgresql.conf, and restart the server.")));
+}
+
 static void describe(Oid oid, Function *function, MemoryContext context, bool validate)
 {
     HeapTuple tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(oid));
@@ -131,6 +144,7 @@ static void describe(Oid oid, Function *function, MemoryContext context, bool va
             appendStringInfoString(&signature, function->result.kind == KIND_VOID ? " -> void" : " -> ptr");
     }
     ReleaseSysCache(tuple);
+    check_compiler(function);
     if (validate) {
         Library known;
 
@@ -143,20 +157,6 @@ static void describe(Oid oid, Function *function, MemoryContext context, bool va
     MemoryContextSwitchTo(old);
 }
 
-/* The compiler of expressions in PostgreSQL 15 takes the input and output functions of types for
- * functions in C, and ends the server process otherwise (EEOP_IOCOERCE in llvmjit_expr.c). */
-static void check_compiler(const Function *function)
-{
-    bool io = function->result.kind == KIND_CSTRING;
-
-    for (int i = 0; i < function->count; i++) io = io || function->arguments[i] == CSTRINGOID;
-    if (io && strcmp(GetConfigOption("jit", false, false), "on") == 0)
-        ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-                        errmsg("input and output functions in LANGUAGE sfi need a server with jit = off"),
-                        errdetail("PostgreSQL's compiler of expressions calls such functions in C only, and crashes otherwise."),
-                        errhint("ALTER SYSTEM SET jit = off; SELECT pg_reload_conf();")));
-}
-
 PG_FUNCTION_INFO_V1(sfi_pg_validator);
 Datum sfi_pg_validator(PG_FUNCTION_ARGS)
 {
@@ -167,7 +167,6 @@ Datum sfi_pg_validator(PG_FUNCTION_ARGS)
     if (!check_function_bodies) PG_RETURN_VOID();
     function = palloc0(sizeof *function);
     describe(oid, function, CurrentMemoryContext, true);
-    check_compiler(function);
     PG_RETURN_VOID();
 }
 

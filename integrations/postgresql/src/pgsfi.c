@@ -2,6 +2,7 @@
 #include "pgsfi.h"
 
 #include "utils/guc.h"
+#include "utils/guc_tables.h"
 
 PG_MODULE_MAGIC;
 
@@ -26,6 +27,43 @@ static const struct config_enum_entry modes[] = {
 const char *pgsfi_mode_name(void)
 {
     return modes[pgsfi_mode].name;
+}
+
+/* PostgreSQL 15's compiler of expressions takes the input and output functions of types for
+ * functions in C, and ends the server otherwise (EEOP_IOCOERCE in llvmjit_expr.c). So such functions
+ * run only where the server's configuration has jit = off, and there no session turns it on. */
+static struct config_bool *jit;
+static GucBoolCheckHook previous_check;
+
+static bool is_off(void)
+{
+    return jit && !jit->reset_val && jit->gen.reset_source < PGC_S_GLOBAL;
+}
+
+static bool check_jit(bool *value, void **extra, GucSource source)
+{
+    if (*value && source >= PGC_S_GLOBAL && is_off()) {
+        GUC_check_errmsg("\"jit\" stays off");
+        GUC_check_errdetail("PostgreSQL's compiler of expressions cannot call functions of types in LANGUAGE sfi.");
+        return false;
+    }
+    return !previous_check || previous_check(value, extra, source);
+}
+
+bool pgsfi_compiler_is_off(void)
+{
+    return is_off() && pgsfi_is_shared();
+}
+
+static void keep_compiler_off(void)
+{
+    struct config_generic **all = get_guc_variables();
+
+    for (int i = 0; i < GetNumConfigOptions(); i++)
+        if (strcmp(all[i]->name, "jit") == 0 && all[i]->vartype == PGC_BOOL) jit = (struct config_bool *) all[i];
+    if (!jit) return;
+    previous_check = jit->check_hook;
+    jit->check_hook = check_jit;
 }
 
 void _PG_init(void);
@@ -53,5 +91,6 @@ void _PG_init(void)
     DefineCustomStringVariable("sfi.command", "Path of the program sfi, which rewrites objects.", NULL, &pgsfi_command,
                                SFI_COMMAND, PGC_SUSET, GUC_SUPERUSER_ONLY, NULL, NULL, NULL);
     MarkGUCPrefixReserved("sfi");
+    keep_compiler_off();
     pgsfi_shared_init();
 }

@@ -121,6 +121,8 @@ extern int pgsfi_penalty_limit;
 extern char *pgsfi_directories;
 extern char *pgsfi_command;
 extern const char *pgsfi_mode_name(void);
+/* Says whether no session compiles expressions. */
+extern bool pgsfi_compiler_is_off(void);
 
 /* library.c */
 /* A library as the table has it. */
@@ -145,6 +147,8 @@ extern void pgsfi_raise_room(Instance *instance, sfi_status status, sfi_error *e
 
 /* shared.c */
 extern void pgsfi_shared_init(void);
+/* Says whether the module is in shared_preload_libraries. */
+extern bool pgsfi_is_shared(void);
 extern OwnerRecord *pgsfi_owner_record(Oid owner);
 /* Counts a fault, and begins a penalty. */
 extern void pgsfi_fault(Instance *instance);

@@ -78,6 +78,11 @@ void pgsfi_shared_init(void)
     shmem_startup_hook = startup;
 }
 
+bool pgsfi_is_shared(void)
+{
+    return lock != NULL;
+}
+
 static Shared *records(void)
 {
     if (!shared) shared = MemoryContextAllocZero(TopMemoryContext, sizeof(Shared));

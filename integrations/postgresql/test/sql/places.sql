@@ -69,6 +69,19 @@ EXECUTE prepared(3);
 EXECUTE prepared(7);
 EXECUTE prepared(3);
 SELECT pid = pg_backend_pid() AS lived FROM backend;
+-- Functions for the text form of a type, in a server that compiles expressions.
+SHOW jit;
+CREATE TYPE unsafe;
+CREATE FUNCTION unsafe_in(cstring) RETURNS unsafe LANGUAGE sfi IMMUTABLE STRICT AS 'span.o:span_in';
+SET jit = off;
+CREATE FUNCTION unsafe_in(cstring) RETURNS unsafe LANGUAGE sfi IMMUTABLE STRICT AS 'span.o:span_in';
+CREATE FUNCTION said(cstring) RETURNS int LANGUAGE sfi STRICT AS 'stranger.o:plain';
+SET check_function_bodies = off;
+CREATE FUNCTION said(cstring) RETURNS int LANGUAGE sfi STRICT AS 'stranger.o:plain';
+SELECT said('x');
+SET jit = on;
+RESET check_function_bodies;
+DROP TYPE unsafe CASCADE;
 -- In a parallel worker.
 CREATE TABLE many AS SELECT x % 9 AS x FROM generate_series(1, 100000) x;
 ALTER TABLE many SET (parallel_workers = 2);

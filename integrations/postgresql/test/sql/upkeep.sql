@@ -141,7 +141,6 @@ CREATE FUNCTION always(int, int) RETURNS int LANGUAGE sfi IMMUTABLE STRICT AS 'h
 CREATE TABLE small (x int CHECK (add(x, 1) < 100), y int GENERATED ALWAYS AS (always(x, 1)) STORED);
 INSERT INTO small VALUES (1), (2);
 CREATE INDEX small_index ON small (always(x, 1));
-SET jit = off;
 CREATE TYPE span;
 CREATE FUNCTION span_in(cstring) RETURNS span LANGUAGE sfi IMMUTABLE STRICT AS 'span.o';
 CREATE FUNCTION span_out(span) RETURNS cstring LANGUAGE sfi IMMUTABLE STRICT AS 'span.o';
