@@ -30,8 +30,9 @@ const char *pgsfi_mode_name(void)
 }
 
 /* PostgreSQL 15's compiler of expressions takes the input and output functions of types for
- * functions in C, and ends the server otherwise (EEOP_IOCOERCE in llvmjit_expr.c). So such functions
- * run only where the server's configuration has jit = off, and there no session turns it on. */
+ * functions in C, and ends the server otherwise (EEOP_IOCOERCE in llvmjit_expr.c). So such
+ * functions run only where the server's configuration has jit = off, and there no session turns it
+ * on. */
 static struct config_bool *jit;
 static GucBoolCheckHook previous_check;
 
