@@ -140,39 +140,132 @@ api! {
         to.write(Box::into_raw(Box::new(made)));
         Ok(())
     }
+}
 
-    /// Makes room for the arguments of the next call.
-    fn sfi_prepared_room(world: *mut sfi_world, prepared: *mut sfi_prepared, size: usize, room: *mut *mut c_void) {
-        let to = place(room, "room")?;
-        to.write(ptr::null_mut());
-        let prepared = handle(prepared, "prepared")?;
-        let found = enter(world, |inside| prepared.using(world, |function| match inside {
-            Inside::World(world) => Ok(function.room(world, size)?),
-            Inside::Host(call) => Ok(function.room(call, size)?),
-        }))?;
-        to.write(found.cast());
-        Ok(())
+/// Makes room for the arguments of the next call. Most rooms are made without a guard and without a
+/// border.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sfi_prepared_room(
+    world: *mut sfi_world,
+    prepared: *mut sfi_prepared,
+    size: usize,
+    room: *mut *mut c_void,
+    error: *mut *mut sfi_error,
+) -> Status {
+    // SAFETY: the crate's documentation states the host's duties. A function of this world means
+    // that the world is not null. The thread that enters it straight is the only one in it, and no
+    // use is in progress, as in `call_straight`.
+    unsafe {
+        let found = match prepared.as_ref() {
+            Some(prepared) if prepared.world == world && !room.is_null() => {
+                enter_straight(prepared.world, |world| (*prepared.function.get()).room_straight(world, size))
+            }
+            _ => None,
+        };
+        match found {
+            Some(found) => {
+                room.write(found.cast());
+                give(error, ptr::null_mut());
+                OK
+            }
+            None => make_room(world, prepared, size, room, error),
+        }
     }
+}
 
-    /// Returns the host's address of memory of the function's domain.
-    fn sfi_prepared_view(world: *mut sfi_world, prepared: *mut sfi_prepared, pointer: u64, size: usize, memory: *mut *const c_void) {
-        let to = place(memory, "memory")?;
-        to.write(ptr::null());
-        let prepared = handle(prepared, "prepared")?;
-        let found = enter(world, |inside| prepared.using(world, |function| {
-            let found = match inside {
-                Inside::World(world) => function.view(world, pointer, size),
-                Inside::Host(call) => function.view(call, pointer, size),
-            };
-            found.map_err(|error| match error {
-                CallError::Arguments { domain } => {
-                    Failure::new(BOUNDS, format!("{size} bytes are not in one part of the memory of domain `{domain}`"))
-                }
-                error => error.into(),
-            })
-        }))?;
-        to.write(found.cast());
-        Ok(())
+/// Makes room in all circumstances.
+#[cold]
+#[inline(never)]
+unsafe fn make_room(
+    world: *mut sfi_world,
+    prepared: *mut sfi_prepared,
+    size: usize,
+    room: *mut *mut c_void,
+    error: *mut *mut sfi_error,
+) -> Status {
+    // SAFETY: as for `sfi_prepared_room`.
+    unsafe {
+        border(error, || {
+            let to = place(room, "room")?;
+            to.write(ptr::null_mut());
+            let prepared = handle(prepared, "prepared")?;
+            let found = enter(world, |inside| {
+                prepared.using(world, |function| match inside {
+                    Inside::World(world) => Ok(function.room(world, size)?),
+                    Inside::Host(call) => Ok(function.room(call, size)?),
+                })
+            })?;
+            to.write(found.cast());
+            Ok(())
+        })
+    }
+}
+
+/// Returns the host's address of memory of the function's domain. Most views are made without a
+/// guard and without a border.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sfi_prepared_view(
+    world: *mut sfi_world,
+    prepared: *mut sfi_prepared,
+    pointer: u64,
+    size: usize,
+    memory: *mut *const c_void,
+    error: *mut *mut sfi_error,
+) -> Status {
+    // SAFETY: as in `sfi_prepared_room`.
+    unsafe {
+        let found = match prepared.as_ref() {
+            Some(prepared) if prepared.world == world && !memory.is_null() => {
+                enter_straight(prepared.world, |world| (*prepared.function.get()).view(world, pointer, size).ok())
+            }
+            _ => None,
+        };
+        match found {
+            Some(found) => {
+                memory.write(found.cast());
+                give(error, ptr::null_mut());
+                OK
+            }
+            None => view(world, prepared, pointer, size, memory, error),
+        }
+    }
+}
+
+/// Returns the host's address of memory in all circumstances, or says why there is none.
+#[cold]
+#[inline(never)]
+unsafe fn view(
+    world: *mut sfi_world,
+    prepared: *mut sfi_prepared,
+    pointer: u64,
+    size: usize,
+    memory: *mut *const c_void,
+    error: *mut *mut sfi_error,
+) -> Status {
+    // SAFETY: as for `sfi_prepared_view`.
+    unsafe {
+        border(error, || {
+            let to = place(memory, "memory")?;
+            to.write(ptr::null());
+            let prepared = handle(prepared, "prepared")?;
+            let found = enter(world, |inside| {
+                prepared.using(world, |function| {
+                    let found = match inside {
+                        Inside::World(world) => function.view(world, pointer, size),
+                        Inside::Host(call) => function.view(call, pointer, size),
+                    };
+                    found.map_err(|error| match error {
+                        CallError::Arguments { domain } => Failure::new(
+                            BOUNDS,
+                            format!("{size} bytes are not in one part of the memory of domain `{domain}`"),
+                        ),
+                        error => error.into(),
+                    })
+                })
+            })?;
+            to.write(found.cast());
+            Ok(())
+        })
     }
 }
 

@@ -151,6 +151,35 @@ pub(crate) unsafe fn end(context: *mut Context, domain: *mut DomainState) -> boo
     }
 }
 
+/// Begins a call that only handlers of the host end ([`crate::interrupt`]).
+///
+/// # Safety
+/// As for [`begin`]. The watchdog does not look at the world's watch.
+#[inline(always)]
+pub(crate) unsafe fn begin_alone(context: *mut Context) {
+    // SAFETY: see the function's contract. The watch lives as long as the world.
+    let watch = unsafe { &*(*context).watch.cast::<Watch>() };
+    watch.in_host.store(false, Ordering::Release);
+    let number = watch.next();
+    watch.call.store(number, Ordering::Relaxed);
+    watch.running.store(number, Ordering::Release);
+}
+
+/// Ends a call that [`begin_alone`] began. Later orders have no effect.
+///
+/// # Safety
+/// As for [`begin_alone`].
+#[inline(always)]
+pub(crate) unsafe fn end_alone(context: *mut Context) {
+    // SAFETY: as in `end`.
+    unsafe {
+        let watch = &*(*context).watch.cast::<Watch>();
+        watch.running.store(0, Ordering::Release);
+        compiler_fence(Ordering::SeqCst);
+        open_gates(context);
+    }
+}
+
 /// Notes that a domain was ended for a [`reason`]. The order no longer holds for the other domains
 /// of the call, unless it is for all of them. Async-signal-safe.
 ///

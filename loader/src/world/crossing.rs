@@ -4,6 +4,7 @@ use crate::fault::signal_room;
 use crate::fault::thread;
 use crate::fault::watch;
 use crate::fault::watchdog;
+use crate::fault::watched::Watched;
 use crate::gate;
 use crate::gate::control_stack::ControlStack;
 use crate::gate::ids::DomainId;
@@ -68,7 +69,29 @@ impl Held<'_> {
         unsafe { (*self.gates.control.context()).depth != 0 }
     }
 
-    /// Crosses with arguments in general registers.
+    /// Crosses with all arguments in registers, in a world that handlers of the host interrupt.
+    ///
+    /// # Safety
+    /// As for [`Held::cross_straight`]. The world has a watch, which the watchdog does not look at.
+    #[inline(always)]
+    pub(crate) unsafe fn cross_interruptible(
+        self,
+        state: *mut ThreadState,
+        binding: &Binding,
+        frame: &mut CallFrame,
+        floats: bool,
+    ) -> Result<(), Failure> {
+        // SAFETY: see the function's contract.
+        unsafe {
+            let context = self.gates.control.context();
+            watchdog::begin_alone(context);
+            let crossed = self.cross_straight(state, binding, frame, floats);
+            watchdog::end_alone(context);
+            crossed
+        }
+    }
+
+    /// Crosses with all arguments in registers.
     ///
     /// # Safety
     /// As for [`Held::cross`]; not nested, and the world has no limits. `state` is that of this
@@ -79,11 +102,12 @@ impl Held<'_> {
         state: *mut ThreadState,
         binding: &Binding,
         frame: &mut CallFrame,
+        floats: bool,
     ) -> Result<(), Failure> {
         // SAFETY: see the function's contract.
         unsafe {
             let control_sp = ControlStack::top_of(self.gates.control.context());
-            self.cross_ready(state, binding, frame, false, control_sp)
+            self.cross_ready(state, binding, frame, floats, control_sp)
         }
     }
 
@@ -260,7 +284,13 @@ impl Held<'_> {
 }
 
 impl Inner {
-    /// Says whether the world limits time. That never changes.
+    /// Says whether the world limits time, or may do so later. That never changes.
+    pub(crate) fn is_limited(&self) -> bool {
+        self.time.watched.as_ref().is_some_and(Watched::is_by_watchdog)
+    }
+
+    /// Says whether the world limits time, or the host's handlers end its calls. That never
+    /// changes.
     pub(crate) fn is_watched(&self) -> bool {
         // SAFETY: the context lives as long as the world.
         unsafe { !(*self.gates.control.context()).watch.is_null() }

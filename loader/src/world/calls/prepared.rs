@@ -11,7 +11,7 @@ use crate::gate::records::{CallFrame, DomainState, Status, ThreadState, flag};
 use crate::spec::signature::{Argument, Outcome, Signature};
 use crate::world::calls::buffers_in::CALLEE_RESERVE;
 use crate::world::calls::call::{Enter, Hold, TypedFn};
-use crate::world::calls::values::{Arguments, INT_REGISTERS, MAX_ARGUMENTS};
+use crate::world::calls::values::{Arguments, FLOAT_REGISTERS, INT_REGISTERS, MAX_ARGUMENTS};
 use crate::world::domain_ref::DomainRef;
 use crate::world::error::{CallError, Failure, LookupError};
 use crate::world::held::{Held, World};
@@ -29,11 +29,14 @@ pub struct Prepared {
     signature: Signature,
     /// Bit `i`: argument `i` travels in a vector register.
     floats: u32,
-    /// Says whether each argument has a general register, and the world neither lanes nor a limit
-    /// of time.
+    /// Says whether each argument has a register, and the world neither lanes nor a limit of time.
     straight: bool,
-    /// The argument for each general register. Those without one get the first once more.
+    /// Says whether handlers of the host may end calls.
+    interruptible: bool,
+    /// The argument for each general and for each vector register. Those without one get the first
+    /// argument once more.
     words: [u8; INT_REGISTERS],
+    float_words: [u8; FLOAT_REGISTERS],
     entry: TypedFn<fn()>,
     /// Lowest address of the room of the next call, 0 for none.
     room: u64,
@@ -66,12 +69,32 @@ impl DomainRef<'_> {
         let bit = |(i, argument): (usize, &Argument)| u32::from(*argument == Argument::Float) << i;
         let floats = signature.arguments.iter().take(MAX_ARGUMENTS).enumerate().map(bit).sum();
         let count = signature.arguments.len();
-        let straight = floats == 0 && count <= INT_REGISTERS && inner.lane.is_none() && !inner.is_watched();
-        let words = std::array::from_fn(|at| if at < count { at as u8 } else { 0 });
+        // The numbers of the arguments of one kind, in order.
+        let places = |float: bool| (0..count.min(MAX_ARGUMENTS)).filter(move |at| (floats >> at & 1 != 0) == float);
+        let (mut ints, mut vectors) = (places(false), places(true));
+        let words = std::array::from_fn(|_| ints.next().map_or(0, |at| at as u8));
+        let float_words = std::array::from_fn(|_| vectors.next().map_or(0, |at| at as u8));
+        let in_registers = count <= MAX_ARGUMENTS && ints.next().is_none() && vectors.next().is_none();
+        let straight = in_registers && inner.lane.is_none() && !inner.is_limited();
+        let interruptible = inner.is_watched();
         let name: Arc<str> = function.into();
         let entry = find(inner, self.index, &name, floats != 0).ok_or_else(unknown)?;
         let domain = domain.name.as_str().into();
-        Ok(Prepared { index: self.index, domain, name, signature, floats, straight, words, entry, room: 0 })
+        let index = self.index;
+        let room = 0;
+        Ok(Prepared {
+            index,
+            domain,
+            name,
+            signature,
+            floats,
+            straight,
+            interruptible,
+            words,
+            float_words,
+            entry,
+            room,
+        })
     }
 }
 
@@ -146,12 +169,35 @@ impl Prepared {
         if held.lane.is_some() {
             return Err(self.wrong());
         }
-        let (state, sp) = self.refresh(&mut held)?;
-        // SAFETY: as in `fresh`.
-        let low = unsafe { (*state).stack_low.number() } + CALLEE_RESERVE;
-        let room = sp.checked_sub(size as u64).map(|at| at & !15).filter(|at| *at >= low);
-        self.room = room.ok_or_else(|| self.wrong())?;
+        let (_, sp) = self.refresh(&mut held)?;
+        // SAFETY: `refresh` gave the data stack pointer.
+        self.room = unsafe { self.room_below(sp, size) }.ok_or_else(|| self.wrong())?;
         Ok(self.room as *mut u8)
+    }
+
+    /// Returns the address of a room of the callee, if its data stack has that much.
+    ///
+    /// # Safety
+    /// `sp` is the data stack pointer of the callee, which is of a world that is held.
+    #[inline(always)]
+    unsafe fn room_below(&self, sp: u64, size: usize) -> Option<u64> {
+        // SAFETY: as in `fresh`.
+        let low = unsafe { (*self.entry.binding.callee).stack_low.number() } + CALLEE_RESERVE;
+        sp.checked_sub(size as u64).map(|at| at & !15).filter(|at| *at >= low)
+    }
+
+    /// Makes room if the callee is ready and has it. Never panics. `None`: nothing happened, and
+    /// [`Prepared::room`] makes the room or says why not.
+    #[inline(always)]
+    pub fn room_straight(&mut self, world: &mut World, size: usize) -> Option<*mut u8> {
+        let held = world.held();
+        if held.lane.is_some() || held.id != self.entry.world {
+            return None;
+        }
+        // SAFETY: the world is this one, and `fresh` gives the data stack pointer.
+        let room = unsafe { self.fresh().and_then(|sp| self.room_below(sp, size)) }?;
+        self.room = room;
+        Some(room as *mut u8)
     }
 
     /// Calls the function with one word for each argument, as
@@ -174,8 +220,8 @@ impl Prepared {
         }
     }
 
-    /// Makes the call if it takes no more than the crossing: each argument has a general register,
-    /// the callee is ready, and the call has no limits and is not in a lane. Never panics. `None`:
+    /// Makes the call if it takes no more than the crossing: each argument has a register, the
+    /// callee is ready, and the call has no limits and is not in a lane. Never panics. `None`:
     /// nothing happened, and [`Prepared::call`] makes the call or says why not.
     ///
     /// # Errors
@@ -197,22 +243,30 @@ impl Prepared {
     /// Makes the call as [`Prepared::call_straight`] does. The call is not nested.
     #[inline(always)]
     fn straight(&mut self, held: Held<'_>, words: &[u64]) -> Option<Result<u64, Ended>> {
-        if self.room != 0 {
-            return self.straight_with_room(held, words);
+        if self.room != 0 || self.floats != 0 {
+            return self.straight_aside(held, words);
         }
         let (state, sp) = self.straight_to(&held, words)?;
         // SAFETY: `straight_to` gave both.
-        Some(unsafe { self.straight_at(held, state, words, sp) })
+        Some(unsafe { self.straight_at::<false>(held, state, words, sp) })
     }
 
-    /// Makes a straight call that room was made for.
+    /// Makes a straight call that room was made for, or with arguments in vector registers.
     #[inline(never)]
-    fn straight_with_room(&mut self, held: Held<'_>, words: &[u64]) -> Option<Result<u64, Ended>> {
-        let (state, _) = self.straight_to(&held, words)?;
-        // SAFETY: `straight_to` gave the state, and the callee is this world's.
-        let crossed = unsafe {
-            Self::below(self.entry.binding.callee, self.room, |room| self.straight_at(held, state, words, room))
+    fn straight_aside(&mut self, held: Held<'_>, words: &[u64]) -> Option<Result<u64, Ended>> {
+        let (state, sp) = self.straight_to(&held, words)?;
+        // SAFETY: `straight_to` gave both.
+        let cross = |sp| unsafe {
+            match self.floats {
+                0 => self.straight_at::<false>(held, state, words, sp),
+                _ => self.straight_at::<true>(held, state, words, sp),
+            }
         };
+        if self.room == 0 {
+            return Some(cross(sp));
+        }
+        // SAFETY: the callee is this world's, and ready.
+        let crossed = unsafe { Self::below(self.entry.binding.callee, self.room, cross) };
         if crossed.is_some() {
             self.room = 0;
         }
@@ -257,13 +311,13 @@ impl Prepared {
         unsafe { if (*state).ready { self.fresh().map(|sp| (state, sp)) } else { None } }
     }
 
-    /// Crosses in a straight call.
+    /// Crosses in a straight call. `FLOATS`: some arguments travel in vector registers.
     ///
     /// # Safety
     /// `straight_to` gave `state` and a data stack pointer for these words, and `sp` is one of the
     /// callee.
     #[inline(always)]
-    unsafe fn straight_at(
+    unsafe fn straight_at<const FLOATS: bool>(
         &self,
         held: Held<'_>,
         state: *mut ThreadState,
@@ -280,7 +334,13 @@ impl Prepared {
             let word = |at: &u8| *words.add((*at).into());
             let ints = [word(a), word(b), word(c), word(d), word(e), word(f)];
             let mut frame = CallFrame { ints, sp, ..CallFrame::new() };
-            let crossed = held.cross_straight(state, &self.entry.binding, &mut frame);
+            if FLOATS {
+                frame.floats = self.float_words.each_ref().map(word);
+            }
+            let crossed = match self.interruptible {
+                true => held.cross_interruptible(state, &self.entry.binding, &mut frame, FLOATS),
+                false => held.cross_straight(state, &self.entry.binding, &mut frame, FLOATS),
+            };
             crossed.map(|()| self.result(&frame)).map_err(Ended)
         }
     }

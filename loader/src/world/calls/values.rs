@@ -110,6 +110,9 @@ pub struct Arguments {
 /// Number of general registers that hold arguments (psABI 3.2.3).
 pub(crate) const INT_REGISTERS: usize = 6;
 
+/// Number of vector registers that hold arguments.
+pub(crate) const FLOAT_REGISTERS: usize = 8;
+
 /// Most arguments of a typed call.
 pub const MAX_ARGUMENTS: usize = 12;
 
@@ -128,7 +131,7 @@ impl Arguments {
     /// Adds a word, for a vector register if `float`.
     #[inline]
     pub(crate) fn push_word(&mut self, word: u64, float: bool) {
-        if float && self.floats < 8 {
+        if float && self.floats < FLOAT_REGISTERS {
             self.frame.floats[self.floats] = word;
             self.floats += 1;
         } else if !float && self.ints < INT_REGISTERS {
