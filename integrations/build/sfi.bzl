@@ -8,11 +8,20 @@ object once for all.
 _KINDS = ["a", "o", "lo"]
 
 def _objects(ctx):
-    """The objects and archives of `srcs`. Other files of their targets are passed over."""
+    """The objects and archives of `srcs`, each with a name of its own below the target's folder.
+
+    Other files of their targets are passed over. The second file of a name is `2/NAME`.
+    """
     files = [file for file in ctx.files.srcs if file.extension in _KINDS]
     if not files:
         fail("no objects and no archives in srcs")
-    return files
+    seen = {}
+    named = []
+    for file in files:
+        count = seen.get(file.basename, 0) + 1
+        seen[file.basename] = count
+        named.append((file, file.basename if count == 1 else "%d/%s" % (count, file.basename)))
+    return named
 
 def _options(ctx):
     return [ctx.expand_location(option, ctx.attr.data) for option in ctx.attr.options]
@@ -33,8 +42,8 @@ def _verify(ctx, file, name):
 def _sfi_plugin(ctx):
     outputs = []
     reports = []
-    for file in _objects(ctx):
-        rewritten = ctx.actions.declare_file("%s/unverified/%s" % (ctx.label.name, file.basename))
+    for file, name in _objects(ctx):
+        rewritten = ctx.actions.declare_file("%s/unverified/%s" % (ctx.label.name, name))
         ctx.actions.run(
             executable = ctx.executable.sfi,
             arguments = ["rewrite", "--mode", ctx.attr.mode] + ctx.attr.rewrite_options +
@@ -43,10 +52,10 @@ def _sfi_plugin(ctx):
             outputs = [rewritten],
             mnemonic = "SfiRewrite",
         )
-        report = _verify(ctx, rewritten, file.basename)
+        report = _verify(ctx, rewritten, name)
 
         # The output needs the verdict: nobody gets a file that was not verified.
-        verified = ctx.actions.declare_file("%s/%s" % (ctx.label.name, file.basename))
+        verified = ctx.actions.declare_file("%s/%s" % (ctx.label.name, name))
         ctx.actions.run_shell(
             command = 'cp -- "$1" "$2"',
             arguments = [rewritten.path, verified.path],
@@ -59,7 +68,7 @@ def _sfi_plugin(ctx):
     return [DefaultInfo(files = depset(outputs)), OutputGroupInfo(sarif = depset(reports))]
 
 def _sfi_verify(ctx):
-    return [DefaultInfo(files = depset([_verify(ctx, file, file.basename) for file in _objects(ctx)]))]
+    return [DefaultInfo(files = depset([_verify(ctx, file, name) for file, name in _objects(ctx)]))]
 
 _ATTRIBUTES = {
     "srcs": attr.label_list(
@@ -82,7 +91,8 @@ _ATTRIBUTES = {
 sfi_plugin = rule(
     implementation = _sfi_plugin,
     attrs = dict(_ATTRIBUTES, rewrite_options = attr.string_list(doc = "Options of `sfi rewrite`, such as --skip-refused.")),
-    doc = "Rewrites objects and archives and verifies them: NAME/plugin.a of plugin.a. " +
+    doc = "Rewrites objects and archives and verifies them: NAME/plugin.a of plugin.a, and " +
+          "NAME/2/plugin.a of a second file of that name. " +
           "The reports are in the output group `sarif`.",
 )
 

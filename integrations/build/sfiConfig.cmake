@@ -9,7 +9,7 @@
 #   sfi_rewrite_archive(NAME FILE [MODE mode] [POLICY file] [OUTPUT file])
 #     Rewrites and verifies a compiled library, such as a distribution's libz.a.
 #   sfi_verify(TARGET [MODE mode] [POLICY file])
-#     Building the project fails if an object of TARGET could leave its sandbox.
+#     Building the project fails if an object of TARGET could leave its sandbox. It has no output.
 #
 # The first three also take REWRITE_OPTIONS option... for `sfi rewrite`, such as --skip-refused,
 # which leaves out what cannot be rewritten. Each of them makes a target TARGET-sfi (or NAME) that
@@ -97,6 +97,12 @@ endfunction()
 
 function(sfi_verify target)
     _sfi_arguments("sfi_verify(${target})" 1)
+    _sfi_no_others("sfi_verify(${target})" ${arg_UNPARSED_ARGUMENTS})
+    foreach(option OUTPUT REWRITE_OPTIONS)
+        if(DEFINED arg_${option})
+            message(FATAL_ERROR "sfi_verify(${target}): ${option} is for sfi_rewrite, which also verifies")
+        endif()
+    endforeach()
     _sfi_no_others("sfi_verify(${target})" ${arg_UNPARSED_ARGUMENTS})
     set(stamp "${CMAKE_CURRENT_BINARY_DIR}/${target}.sfi-verified")
     add_custom_command(

@@ -157,6 +157,27 @@ fn the_cmake_function_gates() {
     }
 }
 
+/// An option that a function of CMake does not have is an error and is not passed over.
+#[test]
+fn the_cmake_function_refuses_options_of_others() {
+    for (options, why) in [
+        ("OUTPUT other.a", Some("sfi_verify(code): OUTPUT is for sfi_rewrite")),
+        ("REWRITE_OPTIONS --skip-refused", Some("sfi_verify(code): REWRITE_OPTIONS is for sfi_rewrite")),
+        ("FULL", Some("sfi_verify(code): FULL is not understood")),
+        ("MODE full", None),
+    ] {
+        let bench = Bench::new();
+        bench.write("code.s", SAFE.as_bytes());
+        let lists =
+            format!("find_package(sfi REQUIRED)\nadd_library(code STATIC code.s)\nsfi_verify(code {options})\n");
+        let configured = cmake(&bench, &lists, &[]);
+        assert_eq!(configured.status.success(), why.is_none(), "{options}: {}", said(&configured));
+        // CMake breaks long lines.
+        let words = said(&configured).split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(why.is_none_or(|why| words.contains(why)), "{options}: {words}");
+    }
+}
+
 /// An object that is rewritten, one that the rewriter refuses, and one that the policy refuses.
 const SOURCES: [(&str, &str, Option<&str>); 3] = [
     ("plain.s", UNSAFE, None),
@@ -381,20 +402,32 @@ fn the_bazel_rules_gate() {
         rule("sfi_plugin", "made", "plugin.o", ", mode = \"full\", options = [\"--deny-unknown\"]"),
         rule("sfi_plugin", "full", "plugin.o", ", mode = \"full\""),
         rule("sfi_verify", "again", ":full", ", mode = \"full\""),
+        // Two files of one name.
+        "sfi_plugin(name = \"twice\", srcs = [\"plugin.o\", \"//other:plugin.o\"], sfi = \"//tools:sfi\")\n".to_owned(),
+        rule("sfi_verify", "both", ":twice", ""),
     ];
+    std::fs::create_dir(bench.path("other")).unwrap();
+    bench.write("other/BUILD", b"exports_files([\"plugin.o\"])");
+    bench.assemble("other/plugin.o", UNSAFE);
     bench.write("BUILD", rules.concat().as_bytes());
     let build = |target: &str| {
         let mut bazel = Command::new("bazel");
         bazel.args(["--batch", "build", target]).env("TEST_TMPDIR", bench.path("bazel"));
         bazel.current_dir(bench.directory()).output().unwrap()
     };
-    for (target, is_built) in [("accepted", true), ("refused", false), ("again", true), ("made", false)] {
+    for (target, is_built) in [("accepted", true), ("refused", false), ("again", true), ("both", true), ("made", false)]
+    {
         let built = build(target);
         assert_eq!(built.status.success(), is_built, "{}", said(&built));
         assert_eq!(said(&built).contains("SFI-S01"), target == "refused", "{}", said(&built));
     }
     bench.run(&["verify", "--mode", "full", "bazel-bin/full/plugin.o"], 0);
     assert!(!bench.path("bazel-bin/made/plugin.o").exists());
+    bench.run(&["verify", "bazel-bin/twice/plugin.o", "bazel-bin/twice/2/plugin.o"], 0);
+    let symbols = |path: &str| succeed(Command::new("nm").arg(path).current_dir(bench.directory()));
+    assert!(symbols("bazel-bin/twice/plugin.o").contains(" T set"));
+    assert!(!symbols("bazel-bin/twice/2/plugin.o").contains(" T set"));
+    assert!(bench.path("bazel-bin/both/2/plugin.o.sarif").exists());
 }
 
 /// Actions are functions of their inputs: a build in another folder takes all of them from a cache.
