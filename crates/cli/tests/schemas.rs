@@ -112,6 +112,59 @@ fn documents_follow_their_schemas() {
     }
 }
 
+/// A statement has no `schema` number. Its form is the type of its predicate.
+#[test]
+fn statements_follow_their_schema() {
+    let bench = Bench::new();
+    bench.assemble("bad.o", ".text\n.globl f\nf:\n\tmov %rax,(%rdi)\n\tret\n");
+    bench.assemble("good.o", ".text\n.globl g\ng:\n\tret\n");
+    bench.archive("two.a", &["good.o", "good.o", "bad.o"]);
+    bench.write("junk.o", b"junk");
+    bench.write("none.toml", b"");
+    let all = b"modes = ['write', 'full']\ninstructions.rdtsc = true\nimports.allow = ['f*']\n\
+        limits = { text = 10000, data = 10000, object = 10000 }\n";
+    bench.write("all.toml", all);
+    let (readers, validator) = (schema("attest"), strict_schema("attest"));
+    let statement = |arguments: &[&str], code: i32, epoch: Option<&str>| -> Value {
+        let mut command = sfi(&bench, &[&["verify", "--attest", "s.json"], arguments].concat());
+        command.envs(epoch.map(|seconds| ("SOURCE_DATE_EPOCH", seconds)));
+        assert_eq!(command.output().expect("sfi runs").status.code(), Some(code), "{arguments:?}");
+        serde_json::from_slice(&std::fs::read(bench.path("s.json")).expect("a statement")).expect("JSON")
+    };
+    let documents = [
+        statement(&["good.o"], 0, None),
+        statement(&["--policy", "none.toml", "two.a", "bad.o"], 1, None),
+        statement(&["--policy", "all.toml", "good.o"], 0, Some("1700000000")),
+        statement(&["junk.o", "good.o", "--mode", "full"], 2, None),
+    ];
+    for mut document in documents {
+        let errors: Vec<String> =
+            validator.iter_errors(&document).map(|error| format!("{}: {error}", error.instance_path())).collect();
+        assert_eq!(errors, Vec::<String>::new(), "{document}");
+        let mut places = Vec::new();
+        objects(&document, "", &mut places);
+        assert!(places.len() > 8, "{places:?}");
+        for place in places {
+            let before = document.pointer(&place).and_then(Value::as_object).expect("an object").clone();
+            let put = |document: &mut Value, fields| *document.pointer_mut(&place).expect("it is there") = fields;
+            // Nobody adds a field without its description, and readers take later ones.
+            let mut more = before.clone();
+            more.insert("unheard of".into(), "text".into());
+            put(&mut document, more.into());
+            assert!(!validator.is_valid(&document), "`{place}` takes any field");
+            assert_eq!(readers.is_valid(&document), !place.ends_with("/violations"), "{place}");
+            // All fields are needed, but for the time and the codes of violations.
+            for name in before.keys().filter(|name| *name != "sourceDateEpoch" && !name.starts_with("SFI-")) {
+                let mut less = before.clone();
+                less.remove(name);
+                put(&mut document, less.into());
+                assert!(!validator.is_valid(&document), "`{place}`: no `{name}` is needed");
+            }
+            put(&mut document, before.into());
+        }
+    }
+}
+
 #[test]
 fn each_subcommand_with_json_has_a_schema() {
     let bench = Bench::new();
