@@ -7,6 +7,7 @@
 
 pub mod build;
 pub mod csmith;
+pub mod gdb;
 pub mod libraries;
 pub mod native;
 pub mod paths;

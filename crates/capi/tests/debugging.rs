@@ -1,10 +1,11 @@
 //! Hosts in C under gdb. Core dumps name the domain that died. After `sfi_debug_show` breakpoints
 //! and backtraces reach into domains.
 
+#[path = "../../../tests/src/gdb.rs"]
+mod gdb;
 mod support;
 
 use sfi_loader::Mode;
-use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 use support::{libraries, plugin, root, succeed};
@@ -76,17 +77,6 @@ fn host(source: &str, flags: &[&str]) -> TempDir {
     directory
 }
 
-/// Runs gdb with some commands in a folder. Returns what it prints.
-fn gdb(directory: &Path, commands: &[&str], arguments: &[&str]) -> String {
-    let mut gdb = Command::new("gdb");
-    gdb.args(["-q", "-nx", "-batch"]).current_dir(directory);
-    for line in ["set debuginfod enabled off", "set breakpoint pending on", "set width 0"].iter().chain(commands) {
-        gdb.args(["-ex", line]);
-    }
-    let output = gdb.args(arguments).output().expect("gdb: run `cargo xtask setup`");
-    [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat()
-}
-
 #[test]
 fn a_core_dump_says_which_domain_died() {
     let directory = host(STOPS, &["-s"]);
@@ -100,7 +90,7 @@ fn a_core_dump_says_which_domain_died() {
             assert!(host.try_wait().unwrap().is_none(), "the host ended");
             std::thread::sleep(Duration::from_millis(1));
         }
-        let text = gdb(directory.path(), &["generate-core-file core"], &["-p", &id]);
+        let text = gdb::run(directory.path(), &["generate-core-file core"], &["-p", &id]);
         host.kill().unwrap();
         host.wait().unwrap();
         assert!(text.contains("Saved corefile core"), "{text}");
@@ -116,12 +106,12 @@ fn a_core_dump_says_which_domain_died() {
 fn gdb_sees_the_domains_of_a_host_that_shows_them() {
     let directory = host(SHOWS, &["-g"]);
     let commands = ["break codec.c:4", "run", "backtrace", "kill"];
-    let text = gdb(directory.path(), &commands, &["--args", "./host", "shown"]);
+    let text = gdb::run(directory.path(), &commands, &["--args", "./host", "shown"]);
     let frame = |start: &str, end: &str| text.lines().any(|line| line.starts_with(start) && line.contains(end));
     assert!(frame("Breakpoint 1", "work () at ") && frame("#0  work () at ", "codec.c:4"), "{text}");
     assert!(frame("#1  ", "sfi_enter_"), "{text}");
     assert!(text.lines().rfind(|line| line.starts_with('#')).unwrap().contains("main ("), "{text}");
 
-    let text = gdb(directory.path(), &commands, &["--args", "./host"]);
+    let text = gdb::run(directory.path(), &commands, &["--args", "./host"]);
     assert!(text.contains("exited normally") && !text.contains("work () at "), "{text}");
 }

@@ -1,5 +1,7 @@
 //! gdb and perf, run for real on domains.
 
+#[path = "../../../tests/src/gdb.rs"]
+mod debugger;
 mod support;
 
 use std::fs;
@@ -64,17 +66,9 @@ fn domains() -> Bench {
 
 /// Runs `sfi run --gdb domains.toml` in gdb. Returns what both print.
 fn gdb(bench: &Bench, commands: &[&str]) -> String {
-    let mut command = Command::new("gdb");
-    command.args(["-q", "-nx", "-batch"]).current_dir(bench.directory());
-    let settings =
-        ["set debuginfod enabled off", "set breakpoint pending on", "set width 0", "set backtrace limit 100"];
-    for line in settings.iter().chain(commands) {
-        command.args(["-ex", line]);
-    }
     // A known seed: if the control stack lies above the host's stack, gdb stops there.
-    command.arg("--args").arg(env!("CARGO_BIN_EXE_sfi")).args(["run", "--gdb", "--seed", "5", "domains.toml"]);
-    let output = command.output().expect("gdb: run `cargo xtask setup`");
-    [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat()
+    let program = ["--args", env!("CARGO_BIN_EXE_sfi"), "run", "--gdb", "--seed", "5", "domains.toml"];
+    debugger::run(bench.directory(), commands, &program)
 }
 
 /// Returns the functions of a backtrace.
