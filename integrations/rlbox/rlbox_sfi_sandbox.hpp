@@ -283,8 +283,6 @@ private:
         if (sfi_status status = all.take(call)) return status;
         uint64_t room = 0;
         if constexpr (std::is_class<Result>::value) {
-            detail::dynamic_check(sizeof(Result) <= 8 || sfi::abi::returns_in_memory<Result>(),
-                                  "rlbox_sfi_sandbox: a callback cannot return a structure in two registers");
             if (sfi::abi::returns_in_memory<Result>()) room = all.returns_at();
         }
         (void)room;
@@ -438,6 +436,10 @@ protected:
     template <typename T_Ret, typename... T_Args>
     T_PointerType impl_register_callback(void *key, void *interceptor)
     {
+        if constexpr (std::is_class<T_Ret>::value)
+            static_assert(sizeof(T_Ret) <= 8 || sizeof(T_Ret) > 16,
+                          "a callback cannot return a structure of 9 to 16 bytes: let it store the structure through "
+                          "a pointer that it gets, or make the structure larger");
         auto added = std::make_unique<callback>();
         added->sandbox = this;
         added->key = key;

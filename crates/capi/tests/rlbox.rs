@@ -6,6 +6,38 @@ use sfi_loader::Mode;
 use std::process::Command;
 use support::{libraries, plugin, printed, root, succeed};
 
+/// A callback's result that crosses, and one that does not and is refused by the compiler.
+#[test]
+fn results_of_callbacks_cross_or_do_not_compile() {
+    let here = root("integrations/rlbox");
+    let directory = tempfile::tempdir().unwrap();
+    let source = directory.path().join("callback.cc");
+    for (result, crosses) in [
+        ("struct { long a; }", true),
+        ("struct { long a; char b; }", false),
+        ("struct { double a, b; }", false),
+        ("struct { long a, b; char c; }", true),
+    ] {
+        let text = format!(
+            "#include \"rlbox_sfi_sandbox.hpp\"\ntypedef {result} given;\n\
+             struct box : rlbox::rlbox_sfi_sandbox {{\n\
+             uintptr_t add(void *key) {{ return this->template impl_register_callback<given, long>(key, key); }}\n}};\n\
+             uintptr_t add(box &sandbox, void *key) {{ return sandbox.add(key); }}\n"
+        );
+        std::fs::write(&source, text).unwrap();
+        for compiler in ["g++", "clang++"] {
+            let mut command = Command::new(compiler);
+            command.args(["-std=c++17", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-I"]);
+            command.arg(root("crates/capi/include")).arg("-I").arg(&here).arg("-I").arg(here.join("test/stand-in"));
+            let output = command.arg(&source).output().expect("the compiler: run `cargo xtask setup`");
+            let said = String::from_utf8(output.stderr).unwrap();
+            assert_eq!(output.status.success(), crosses, "{compiler}: {result}: {said}");
+            let told = said.contains("let it store the structure through");
+            assert_eq!(told, !crosses, "{compiler}: {result}: {said}");
+        }
+    }
+}
+
 #[test]
 fn every_function_of_a_plugin() {
     let here = root("integrations/rlbox");
