@@ -11,10 +11,14 @@
 //! `-ffixed-r15`.
 //!
 //! Arguments: the directory of the sources, the `sfi` binary, then names of programs (default:
-//! all). `--wasmtime=RUNNER` adds columns of clang and WebAssembly. `--svg=FILE` draws the ratios.
+//! all). `--wasmtime=RUNNER` adds columns of clang and WebAssembly. `--svg=FILE` draws the ratios, and
+//! `--json=FILE` writes them for the plots of the documentation.
 //! `--layouts=COUNT` takes fewer layouts, to look whether everything works.
 
 mod chart;
+#[path = "../../../crates/xtask/src/measured.rs"]
+#[allow(dead_code, reason = "the plots use other parts")]
+mod measured;
 mod table;
 mod wasm;
 
@@ -100,6 +104,10 @@ fn main() -> anyhow::Result<()> {
         .chain((0..texts.len()).map(|index| cell(mean(texts_of(index)))))
         .collect();
     println!("| geometric mean | | {} |", means.join(" | "));
+    if let Some(path) = option("--json=") {
+        let programs = rows.iter().map(|(name, row)| figures(name, row, &times, &texts)).collect();
+        std::fs::write(path, measured::write(&measured::Programs { schema: measured::SCHEMA, programs })?)?;
+    }
     if let Some(path) = option("--svg=") {
         // The columns with -ffixed-r15 are left out.
         let shown: Vec<usize> = [0, 1].into_iter().chain(VARIANTS.len()..times.len()).collect();
@@ -109,6 +117,18 @@ fn main() -> anyhow::Result<()> {
         std::fs::write(path, chart::draw(&series, &bars))?;
     }
     Ok(())
+}
+
+/// Returns a program's figures as the table shows them.
+fn figures(name: &str, row: &Row, times: &[&str], texts: &[&str]) -> measured::Program {
+    let way = |text: &str| text.strip_prefix("text, ").unwrap_or(text).to_owned();
+    let ratio = |value: f64| measured::rounded(value, 3);
+    measured::Program {
+        name: name.to_owned(),
+        native_ms: measured::rounded(row.milliseconds, 1),
+        time: times.iter().zip(&row.times).map(|(time, value)| (way(time), value.map(ratio))).collect(),
+        text: texts.iter().zip(&row.texts).map(|(text, value)| (way(text), ratio(*value))).collect(),
+    }
 }
 
 /// Returns the geometric mean.

@@ -28,6 +28,9 @@ pub struct Args {
     /// Draw the ratios of the programs
     #[arg(long, value_name = "FILE", conflicts_with_all = ["start", "tools"])]
     svg: Option<PathBuf>,
+    /// Write the ratios as JSON, as docs/measured/programs.json keeps them for plots
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["start", "tools", "threads"])]
+    json: Option<PathBuf>,
     /// Number of layouts: fewer are faster, and their ratios depend on luck
     #[arg(long, default_value_t = 5, value_name = "COUNT", conflicts_with_all = ["start", "tools"])]
     layouts: u32,
@@ -69,6 +72,9 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     if let Some(svg) = &args.svg {
         command.arg(format!("--svg={}", svg.display()));
+    }
+    if let Some(json) = &args.json {
+        command.arg(format!("--json={}", json.display()));
     }
     let status = command.args(&args.programs).status()?;
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })

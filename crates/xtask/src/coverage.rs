@@ -77,7 +77,7 @@ pub struct Args {
     /// Sandbox modes; the report covers the first and sums up the others
     #[arg(long, default_value = "write,full,match", value_name = "MODE,...")]
     mode: String,
-    /// Write the report to docs/COVERAGE.md
+    /// Write the report to docs/COVERAGE.md, and its figures to docs/measured/coverage.json
     #[arg(long)]
     write: bool,
     /// Measure packages drawn at random from all of Debian's by this seed, and hold no bar against
@@ -109,6 +109,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     command.args(["--mode", &args.mode, "--refused"]).arg(&cache);
     if args.write {
         command.arg("--report").arg(root.join("docs/COVERAGE.md"));
+        command.arg("--json").arg(root.join("docs/measured/coverage.json"));
     }
     if !args.packages.is_empty() || args.draw.is_some() {
         command.arg("--part");

@@ -1,19 +1,22 @@
 //! `cargo xtask book`
 
 mod chart;
-mod table;
+#[cfg(test)]
+mod convert;
+mod link;
 
+use crate::measured::{self, Coverage, Program, Programs};
 use crate::{setup, tools};
 use anyhow::{Context, ensure};
 use chart::Bar;
 use sfi_contract::Rule;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 /// Makes the documentation site of the repository's documents, with the explanations of all rules,
-/// and plots of the measured tables. Its first page is `target/book/html/index.html`.
+/// and plots of the figures in docs/measured. Its first page is `target/book/html/index.html`.
 #[derive(clap::Args)]
 pub struct Args {
     /// Only the sources of the site, for an mdBook of your own
@@ -151,33 +154,82 @@ fn rules() -> String {
     text
 }
 
+/// Reads a file of figures.
+fn figures<T: serde::de::DeserializeOwned>(root: &Path, name: &str) -> anyhow::Result<T> {
+    let path = root.join(name);
+    let text = std::fs::read_to_string(&path).with_context(|| format!("{}", path.display()))?;
+    measured::read(&text).with_context(|| format!("{}", path.display()))
+}
+
+/// The figures of the last measured runs.
+const PROGRAMS: &str = "docs/measured/programs.json";
+const COVERAGE: &str = "docs/measured/coverage.json";
+
+/// Returns the bars of both modes that a program has, and their geometric means.
+fn modes<'a>(programs: &'a [Program], value: impl Fn(&'a Program, &str) -> Option<f64>) -> Vec<Bar> {
+    let bar = |program: &'a Program| {
+        let values = ["write", "full"].into_iter().map(|mode| value(program, mode)).collect::<Option<_>>()?;
+        Some(Bar { name: program.name.clone(), values })
+    };
+    let mut bars: Vec<Bar> = programs.iter().filter_map(bar).collect();
+    if bars.is_empty() {
+        return bars;
+    }
+    let count = bars.len() as f64;
+    let logarithms = |way: usize| bars.iter().map(move |bar| bar.values[way].ln());
+    let mean = |way: usize| measured::rounded((logarithms(way).sum::<f64>() / count).exp(), 2);
+    bars.push(Bar { name: "geometric mean".to_owned(), values: vec![mean(0), mean(1)] });
+    bars
+}
+
 /// Draws the plots, and returns the page that shows them.
 fn plots(root: &Path, sources: &Path) -> anyhow::Result<String> {
-    let read = |name: &str| {
-        let path = root.join(name);
-        std::fs::read_to_string(&path).with_context(|| format!("{}", path.display()))
-    };
-    let (results, coverage) = (read("docs/RESULTS.md")?, read("docs/COVERAGE.md")?);
-    let bars = |table: &str, columns: [&str; 2]| -> anyhow::Result<Vec<Bar>> {
-        let rows = table::rows(&results, table, &columns)?;
-        Ok(rows.into_iter().map(|(name, values)| Bar { name, values }).collect())
-    };
-    let speed = bars("program", ["write", "full"])?;
-    let size = bars("text of", ["write", "full"])?;
-    let refused = table::rows(&coverage, "code", &["objects"])?;
-    let refused: Vec<Bar> = refused.into_iter().map(|(name, values)| Bar { name, values }).collect();
+    let Programs { programs, .. } = figures(root, PROGRAMS)?;
+    let Coverage { modes: coverage, .. } = figures(root, COVERAGE)?;
+    let first = coverage.first().context("no mode was measured")?;
+    let percent = |part: usize, all: usize| measured::rounded(100.0 * part as f64 / all.max(1) as f64, 2);
+    let mut packages: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+    for archive in &first.archives {
+        let sum = packages.entry(&archive.package).or_default();
+        *sum = (sum.0 + archive.rewritten, sum.1 + archive.objects);
+    }
+    let bar = |name: &str, value: f64| Bar { name: name.to_owned(), values: vec![value] };
+    let by_mode: Vec<Bar> =
+        coverage.iter().map(|sums| bar(&sums.mode, percent(sums.rewritten, sums.objects))).collect();
+    let by_package: Vec<Bar> = packages.iter().map(|(name, (part, all))| bar(name, percent(*part, *all))).collect();
+    let refused: Vec<Bar> = first.refused.iter().map(|(code, count)| bar(code, *count as f64)).collect();
+    let (count, mode) = (by_package.len(), &first.mode);
     let charts = [
-        ("speed", "Time in a domain to native, modes write and full", speed, 1.0),
-        ("size", "Text after rewriting to text before, modes write and full", size, 1.0),
-        ("refused", "Objects of 58 Debian packages that are refused, by reason", refused, 0.0),
+        (
+            "speed",
+            "Time in a domain to native, modes write and full".to_owned(),
+            modes(&programs, |p, mode| *p.time.get(mode)?),
+            1.0,
+        ),
+        (
+            "size",
+            "Text after rewriting to text before, modes write and full".to_owned(),
+            modes(&programs, |p, mode| p.text.get(mode).copied()),
+            1.0,
+        ),
+        ("coverage", format!("Objects of {count} Debian packages that are rewritten, percent, by mode"), by_mode, 0.0),
+        ("packages", format!("Objects that are rewritten, percent, by package, mode {mode}"), by_package, 0.0),
+        ("refused", format!("Objects that are refused, by reason, mode {mode}"), refused, 0.0),
     ];
-    let mut page = "# Plots\n\nThe figures are those of the tables in [Results](docs/RESULTS.md) and\n\
-                    [Coverage](docs/COVERAGE.md), which name method, machine and date.\n"
-        .to_owned();
+    let mut page =
+        "# Plots\n\nThe figures are those of [Results](docs/RESULTS.md) and [Coverage](docs/COVERAGE.md), which name\n\
+                    method, machine and date. The plots are made from the files that the measurements wrote\n\
+                    ([programs](docs/measured/programs.json), [coverage](docs/measured/coverage.json)).\n"
+            .to_owned();
     for (name, title, bars, from) in charts {
         ensure!(!bars.is_empty(), "no figures for {name}");
-        write(&sources.join(format!("{name}.svg")), &chart::draw(title, &bars, from))?;
+        write(&sources.join(format!("{name}.svg")), &chart::draw(&title, &bars, from))?;
         let _ = write!(page, "\n![{title}]({name}.svg)\n");
+    }
+    for file in [PROGRAMS, COVERAGE] {
+        let to = sources.join(file);
+        std::fs::create_dir_all(to.parent().context("no folder")?)?;
+        std::fs::copy(root.join(file), &to).with_context(|| format!("{}", to.display()))?;
     }
     Ok(page)
 }
@@ -191,7 +243,7 @@ fn copy(root: &Path, sources: &Path) -> anyhow::Result<()> {
     for page in pages.iter().filter(|page| !made.contains(page)) {
         let text = std::fs::read_to_string(root.join(page)).with_context(|| format!("{}", page.display()))?;
         write(&sources.join(page), &text)?;
-        linked.extend(table::links(page, &text));
+        linked.extend(link::links(page, &text));
     }
     for file in linked.difference(&pages) {
         let from = root.join(file);
@@ -223,7 +275,27 @@ mod tests {
             let name = document.strip_prefix(&root).expect("inside").display().to_string();
             assert!(listed.contains(&format!("({name})")), "{name} is not in the site");
         }
-        assert!(folder.join("speed.svg").is_file() && rules().contains("<a id=\"SFI-S01\"></a>"));
+        for plot in ["speed", "size", "coverage", "packages", "refused"] {
+            let svg = std::fs::read_to_string(folder.join(plot).with_extension("svg")).expect(plot);
+            assert!(svg.matches("<rect ").count() > 2, "{plot}: {svg}");
+        }
+        let packages = std::fs::read_to_string(folder.join("packages.svg")).expect("drawn");
+        assert!(packages.contains(">zlib1g-dev</text>") && packages.contains(">100</text>"), "{packages}");
+        assert!(rules().contains("<a id=\"SFI-S01\"></a>"));
         std::fs::remove_dir_all(folder).expect("removed");
+    }
+    #[test]
+    fn bars_end_with_their_geometric_means() {
+        let program = |name: &str, write, full: Option<f64>| Program {
+            name: name.to_owned(),
+            native_ms: 1.0,
+            time: [("write".to_owned(), Some(write)), ("full".to_owned(), full)].into(),
+            text: BTreeMap::new(),
+        };
+        let programs = [program("a", 1.0, Some(2.0)), program("b", 4.0, Some(2.0)), program("c", 9.0, None)];
+        let bars = modes(&programs, |program, mode| *program.time.get(mode)?);
+        let all: Vec<(&str, &[f64])> = bars.iter().map(|bar| (bar.name.as_str(), bar.values.as_slice())).collect();
+        assert_eq!(all, [("a", &[1.0, 2.0][..]), ("b", &[4.0, 2.0]), ("geometric mean", &[2.0, 2.0])]);
+        assert!(modes(&[], |_, _| None).is_empty());
     }
 }

@@ -6,6 +6,9 @@
 
 mod drawn;
 mod measure;
+#[path = "../../../../crates/xtask/src/measured.rs"]
+#[allow(dead_code, reason = "the plots use other parts")]
+mod measured;
 mod report;
 
 use anyhow::Context;
@@ -26,6 +29,9 @@ struct Args {
     /// Write the report to this file, as Markdown
     #[arg(long)]
     report: Option<PathBuf>,
+    /// Write the figures to this file, for plots
+    #[arg(long)]
+    json: Option<PathBuf>,
     /// Directory in which to list every refused and every unproved object, files for each mode
     #[arg(long)]
     refused: Option<PathBuf>,
@@ -56,6 +62,11 @@ fn main() -> anyhow::Result<ExitCode> {
             println!("every unproved object: {}", path.display());
         }
         reports.push(report);
+    }
+    if let (Some(path), None) = (&args.json, args.seed) {
+        let archives = reports.iter().enumerate().map(|(number, report)| report.sums(number == 0)).collect();
+        let figures = measured::Coverage { schema: measured::SCHEMA, modes: archives };
+        std::fs::write(path, measured::write(&figures)?).with_context(|| path.display().to_string())?;
     }
     if let (Some(path), Some((first, others))) = (&args.report, reports.split_first()) {
         let before = std::fs::read_to_string(path).unwrap_or_default();

@@ -2,6 +2,7 @@
 
 use crate::Sum;
 use crate::measure::Archive;
+use crate::measured;
 use sfi_contract::Mode;
 use sfi_rewriter::Reason;
 use std::collections::BTreeMap;
@@ -38,6 +39,7 @@ pub struct Report {
     pub mode: Mode,
     pub packages: Vec<(String, String)>,
     lines: Vec<String>,
+    figures: Vec<measured::Archive>,
     pub all: Sum,
     rest: Sum,
     /// Without the packages of OCaml.
@@ -57,6 +59,7 @@ impl Report {
             mode,
             packages: Vec::new(),
             lines: Vec::new(),
+            figures: Vec::new(),
             all: Sum::default(),
             rest: Sum::default(),
             without_ocaml: Sum::default(),
@@ -92,6 +95,7 @@ impl Report {
 
     pub fn add(&mut self, package: &str, archive: Archive) {
         self.lines.push(self.line(package, &archive));
+        self.figures.push(figures(package, &archive));
         self.all.add(&archive);
         if !NUMERIC.contains(&package) {
             self.rest.add(&archive);
@@ -165,8 +169,24 @@ impl Report {
         self.unproved.iter().map(|line| format!("{line}\n")).collect()
     }
 
+    /// Returns the figures, with those of archives if wanted.
+    pub fn sums(&self, with_archives: bool) -> measured::Sums {
+        let all = &self.all;
+        measured::Sums {
+            mode: self.mode.name().to_owned(),
+            objects: all.objects,
+            rewritten: all.rewritten,
+            verified: all.verified,
+            proved: Some(all.proved),
+            refused: codes(&self.reasons),
+            seconds: measured::rounded(all.seconds, 1),
+            text: shown(all.text_in, all.text_out),
+            archives: if with_archives { self.figures.clone() } else { Vec::new() },
+        }
+    }
+
     /// Writes the sums of finished runs in other modes.
-    fn sums(others: &[Report], out: &mut String) {
+    fn others(others: &[Report], out: &mut String) {
         if others.is_empty() {
             return;
         }
@@ -226,7 +246,7 @@ impl Report {
         for (reason, count) in &self.reasons {
             let _ = writeln!(out, "| {} | {count} | {} |", reason.id(), reason.title());
         }
-        Report::sums(others, &mut out);
+        Report::others(others, &mut out);
         let _ = write!(out, "\n## By archive\n\n{HEADER}\n");
         for line in &self.lines {
             let _ = writeln!(out, "{line}");
@@ -244,6 +264,74 @@ pub fn short(reason: Reason) -> &'static str {
     reason.id().strip_prefix("SFI-").unwrap_or(reason.id())
 }
 
+/// Returns the figures of an archive.
+fn figures(package: &str, archive: &Archive) -> measured::Archive {
+    measured::Archive {
+        package: package.to_owned(),
+        archive: archive.name.clone(),
+        objects: archive.objects,
+        rewritten: archive.rewritten,
+        verified: archive.verified,
+        proved: Some(archive.proved),
+        refused: codes(&archive.reasons),
+        seconds: measured::rounded(archive.seconds, 2),
+        text: shown(archive.text_in, archive.text_out),
+    }
+}
+
+fn codes(reasons: &BTreeMap<Reason, usize>) -> BTreeMap<String, usize> {
+    reasons.iter().map(|(reason, count)| (reason.id().to_owned(), *count)).collect()
+}
+
+/// Returns the ratio that the table shows.
+fn shown(before: u64, after: u64) -> Option<f64> {
+    (before > 0).then(|| measured::rounded(after as f64 / before as f64, 3))
+}
+
 fn ratio(before: u64, after: u64) -> String {
     if before == 0 { "-".to_owned() } else { format!("{:.3}", after as f64 / before as f64) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The figures are those of the table.
+    #[test]
+    fn figures_are_those_of_the_table() {
+        let archive = Archive {
+            name: "l.a".to_owned(),
+            objects: 7,
+            rewritten: 5,
+            verified: 5,
+            proved: 4,
+            reasons: [(Reason::NoSafeForm, 2)].into(),
+            seconds: 1.234,
+            text_in: 3,
+            text_out: 4,
+            ..Archive::default()
+        };
+        let mut report = Report::new(Mode::Write);
+        report.package("p", "1");
+        let line = report.line("p", &archive);
+        report.add("p", archive);
+        let sums = report.sums(true);
+        let a = &sums.archives[0];
+        let text = format!(
+            "| {} | {} | {} | {} | 71.4 | {} {} | {} | {} | {} | {} |",
+            a.package,
+            a.archive,
+            a.objects,
+            a.rewritten,
+            a.refused["SFI-W03"],
+            "W03",
+            a.verified,
+            a.proved.unwrap_or(0),
+            a.seconds,
+            a.text.unwrap_or(0.0)
+        );
+        assert_eq!(line, text);
+        assert_eq!((sums.mode.as_str(), sums.objects, sums.text), ("write", 7, Some(1.333)));
+        assert!(report.sums(false).archives.is_empty());
+    }
 }
