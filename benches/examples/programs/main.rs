@@ -11,7 +11,7 @@
 //! `-ffixed-r15`.
 //!
 //! Arguments: the directory of the sources, the `sfi` binary, then names of programs (default:
-//! all). `--wasmtime=RUNNER` adds columns of clang and WebAssembly. `--svg=FILE` draws the ratios, and
+//! all). `--wasmtime=RUNNER` adds columns of clang and WebAssembly. `--svg=FILE` draws the ratios.
 //! `--json=FILE` writes them for the plots of the documentation.
 //! `--layouts=COUNT` takes fewer layouts, to look whether everything works.
 

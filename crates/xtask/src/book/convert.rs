@@ -1,5 +1,5 @@
-//! The tables of the documents hold the figures of docs/measured. With `BLESS=1` the test writes the
-//! figures that are only in tables: those of runs before the programs wrote them.
+//! The tables of the documents hold the figures of docs/measured. With `BLESS=1` the test writes
+//! the figures that are only in tables: those of runs before the programs wrote them.
 
 use crate::measured::{Archive, Coverage, Program, Programs, SCHEMA, Sums, read, write};
 use crate::setup;
