@@ -2,7 +2,8 @@
 //! GS addressing, the bytes after a window's end, the unsafe regions, and every instruction form
 //! that the verifier accepts.
 //!
-//! The tests run one after another, because they share the process's signal handlers.
+//! The tests of a process run one after another, because they share its signal handlers. Without
+//! arguments two processes share the tests.
 
 #[path = "../../crates/contract/tests/policy_table/instance.rs"]
 #[allow(dead_code)]
@@ -10,18 +11,19 @@ mod instance;
 mod machine;
 mod sifter;
 
-use iced_x86::code_asm::{
-    CodeAssembler, ax, dword_ptr, eax, ecx, edi, esi, k1, ptr, qword_ptr, r8d, rax, tword_ptr, xmm0, xmmword_ptr, ymm0,
-    ymm1, ymmword_ptr, zmm0, zmmword_ptr,
-};
 use libtest_mimic::{Arguments, Failed, Trial};
 use machine::{Exit, Machine, PAGE, RAX, RCX, RDI, RSI, RSP, Registers, WINDOW, Window};
+use object::{Object, ObjectSection};
 use sfi_contract::{Anchors, Mode};
 use sfi_verifier::{FinalText, Options, verify_text};
-use std::process::ExitCode;
+use std::process::{Command, ExitCode, Stdio};
 
 /// Offset of the code under test in its window.
 const TEXT: u64 = 0x40_0000;
+
+/// Tests that a second process runs. They take half of the time.
+const SECOND: [&str; 2] =
+    ["every_accepted_form_does_what_the_list_says", "every_accepted_form_sees_only_what_it_names"];
 
 fn main() -> ExitCode {
     // SAFETY: a timer that ends the process. No test here takes that long.
@@ -53,6 +55,9 @@ fn main() -> ExitCode {
         ("every_accepted_form_sees_only_what_it_names", sifter::sight::run_all),
         ("every_accepted_load_of_mode_full_is_confined", sifter::loads),
     ];
+    if std::env::args().len() == 1 {
+        return in_two_processes(tests.iter().map(|(name, _)| *name));
+    }
     if !has_avx512() {
         eprintln!("SKIPPED: stores of AVX-512, which this processor does not have");
     }
@@ -67,15 +72,36 @@ fn main() -> ExitCode {
     libtest_mimic::run(&arguments, trials.collect()).exit_code()
 }
 
+/// Runs the tests in two processes, and prints what the second says after the first is done.
+fn in_two_processes<'a>(names: impl Iterator<Item = &'a str>) -> ExitCode {
+    let without = |names: &[&str]| {
+        let mut command = Command::new(std::env::current_exe().expect("this program"));
+        command.arg("--exact").args(names.iter().flat_map(|name| ["--skip", name]));
+        command
+    };
+    let first: Vec<&str> = names.filter(|name| !SECOND.contains(name)).collect();
+    let second = without(&first).stdout(Stdio::piped()).spawn().expect("a second process");
+    let first = without(&SECOND).status().expect("a first process");
+    let second = second.wait_with_output().expect("its output");
+    print!("{}", String::from_utf8_lossy(&second.stdout));
+    if first.success() && second.status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
 /// Says whether the processor has the forms of AVX-512 that the tests here name.
 fn has_avx512() -> bool {
     is_x86_feature_detected!("avx512bw")
 }
 
-fn assemble(build: impl FnOnce(&mut CodeAssembler) -> Result<(), iced_x86::IcedError>) -> Vec<u8> {
-    let mut a = CodeAssembler::new(64).expect("64-bit code");
-    build(&mut a).expect("operands that exist");
-    let code = a.assemble(0).expect("code that encodes");
+/// Assembles AT&T text.
+fn assemble(text: &str) -> Vec<u8> {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [source, object] = ["code.s", "code.o"].map(|name| folder.path().join(name));
+    std::fs::write(&source, format!("{text}\n")).expect("the source");
+    let gcc = Command::new("gcc").arg("-c").arg(&source).arg("-o").arg(&object).status();
+    assert!(gcc.expect("gcc is needed for these tests").success(), "{text}");
+    let object = std::fs::read(object).expect("the object");
+    let file = object::File::parse(&*object).expect("an object");
+    let code = file.section_by_name(".text").and_then(|text| text.data().ok()).expect("its code").to_vec();
     assert!(!code.is_empty());
     code
 }
@@ -121,7 +147,7 @@ fn register_is_truncated() {
 /// Stores with base, index and displacement together.
 fn sum_is_truncated() {
     let (mut machine, window) = (Machine::new(), Window::new());
-    let code = assemble(|a| a.mov(qword_ptr(edi + ecx + 0x7fff_fff0).gs(), rax));
+    let code = assemble("mov %rax,%gs:0x7ffffff0(%edi,%ecx)");
     for base in [0u64, u64::MAX, 0xffff_ffff, 0x1_0000_0000, 0xdead_beef_8000_0000] {
         for index in [0u64, u64::MAX, 0xffff_fff0, 0x8000_0000, 0x1234_5678_9abc_def0] {
             let mut start = registers();
@@ -137,9 +163,9 @@ fn sum_is_truncated() {
 fn scaled_index_is_truncated() {
     let (mut machine, window) = (Machine::new(), Window::new());
     for (scale, code) in [
-        (2, assemble(|a| a.mov(dword_ptr(edi + ecx * 2).gs(), eax))),
-        (4, assemble(|a| a.mov(dword_ptr(edi + ecx * 4).gs(), eax))),
-        (8, assemble(|a| a.mov(dword_ptr(edi + ecx * 8).gs(), eax))),
+        (2, assemble("mov %eax,%gs:(%edi,%ecx,2)")),
+        (4, assemble("mov %eax,%gs:(%edi,%ecx,4)")),
+        (8, assemble("mov %eax,%gs:(%edi,%ecx,8)")),
     ] {
         for (base, index) in [(64u64, -1i64), (0x10_0000, -3), (0, -1), (0, 0x4000_0001), (0, i64::MIN), (5, i64::MAX)]
         {
@@ -253,30 +279,16 @@ fn stores_run_past_the_end_into_the_guard() {
     let (mut machine, window) = (Machine::new(), Window::new());
     window.open(WINDOW - PAGE, PAGE);
     let cases: [(&str, u64, Vec<u8>); 10] = [
-        ("8 bytes", 8, assemble(|a| a.mov(qword_ptr(edi).gs(), rax))),
-        ("2 bytes", 2, assemble(|a| a.mov(ptr(edi).gs(), ax))),
-        ("add", 8, assemble(|a| a.add(qword_ptr(edi).gs(), rax))),
-        ("lock xadd", 8, assemble(|a| a.lock().xadd(qword_ptr(edi).gs(), rax))),
-        (
-            "fstp",
-            10,
-            assemble(|a| {
-                a.fldz()?;
-                a.fstp(tword_ptr(edi).gs())
-            }),
-        ),
+        ("8 bytes", 8, assemble("mov %rax,%gs:(%edi)")),
+        ("2 bytes", 2, assemble("mov %ax,%gs:(%edi)")),
+        ("add", 8, assemble("add %rax,%gs:(%edi)")),
+        ("lock xadd", 8, assemble("lock xadd %rax,%gs:(%edi)")),
+        ("fstp", 10, assemble("fldz; fstpt %gs:(%edi)")),
         ("fnsave", 108, vec![0x65, 0x67, 0xdd, 0x37]),
-        ("movups", 16, assemble(|a| a.movups(xmmword_ptr(edi).gs(), xmm0))),
-        ("vmovups ymm", 32, assemble(|a| a.vmovups(ymmword_ptr(edi).gs(), ymm0))),
-        ("vmovups zmm", 64, assemble(|a| a.vmovups(zmmword_ptr(edi).gs(), zmm0))),
-        (
-            "vpcompressd",
-            64,
-            assemble(|a| {
-                a.kxnorw(k1, k1, k1)?;
-                a.vpcompressd(zmmword_ptr(edi).gs().k1(), zmm0)
-            }),
-        ),
+        ("movups", 16, assemble("movups %xmm0,%gs:(%edi)")),
+        ("vmovups ymm", 32, assemble("vmovups %ymm0,%gs:(%edi)")),
+        ("vmovups zmm", 64, assemble("vmovups %zmm0,%gs:(%edi)")),
+        ("vpcompressd", 64, assemble("kxnorw %k1,%k1,%k1; vpcompressd %zmm0,%gs:(%edi){%k1}")),
     ];
     for (what, width, code) in cases.into_iter().filter(|(_, width, _)| *width != 64 || has_avx512()) {
         for inside in [1, width / 2, width - 1] {
@@ -310,11 +322,7 @@ fn is_past_the_end(window: &Window, exit: &Exit, width: u64) -> bool {
 fn masked_stores_at_the_end() {
     let (mut machine, window) = (Machine::new(), Window::new());
     window.open(WINDOW - PAGE, PAGE);
-    // vmovdqu8 %zmm0, %gs:(%edi){%k1}; k1 = rax
-    let evex = assemble(|a| {
-        a.kmovq(k1, rax)?;
-        a.vmovdqu8(zmmword_ptr(edi).gs().k1(), zmm0)
-    });
+    let evex = assemble("kmovq %rax,%k1; vmovdqu8 %zmm0,%gs:(%edi){%k1}");
     let masks = [(0xffffu64, false), (0x1_0000, true), (1 << 63, true), (0, false), (u64::MAX, true)];
     for (mask, faults) in masks.into_iter().filter(|_| has_avx512()) {
         window.write(WINDOW - 64, &[0xaa; 64]);
@@ -329,11 +337,8 @@ fn masked_stores_at_the_end() {
         }
         assert_eq!(window.read(WINDOW - 64, 48), [0xaa; 48]);
     }
-    // vmaskmovps %ymm0, %ymm1, %gs:(%edi), every element selected
-    let vex = assemble(|a| {
-        a.vpcmpeqd(ymm1, ymm1, ymm1)?;
-        a.vmaskmovps(ymmword_ptr(edi).gs(), ymm1, ymm0)
-    });
+    // Every element is selected.
+    let vex = assemble("vpcmpeqd %ymm1,%ymm1,%ymm1; vmaskmovps %ymm0,%ymm1,%gs:(%edi)");
     let mut start = registers();
     start.gpr[RDI] = WINDOW - 16;
     let exit = machine.run_code(&window, TEXT, &vex, start);
@@ -423,20 +428,8 @@ fn dispatch_ignores_the_upper_half() {
     window.open(0x10_0000, 256 * PAGE);
     let landing = window.base + TEXT + 0x800;
     for (call, code) in [
-        (
-            true,
-            assemble(|a| {
-                a.and(ecx, 0xf_fff8)?;
-                a.call(qword_ptr(ecx + 0x10_0000).gs())
-            }),
-        ),
-        (
-            false,
-            assemble(|a| {
-                a.and(ecx, 0xf_fff8)?;
-                a.jmp(qword_ptr(ecx + 0x10_0000).gs())
-            }),
-        ),
+        (true, assemble("and $0xffff8,%ecx; call *%gs:0x100000(%ecx)")),
+        (false, assemble("and $0xffff8,%ecx; jmp *%gs:0x100000(%ecx)")),
     ] {
         for slot in [0u64, 8, 0x7_fff8, 0xf_fff8] {
             for garbage in [0u64, 7, 0xffff_ffff_fff0_0000, 0x8000_0000_0000_0005, 0x1_0000_0000] {
@@ -464,10 +457,7 @@ fn dispatch_ignores_the_upper_half() {
 /// table faults there and nowhere else.
 fn dispatch_stays_in_its_table() {
     let (mut machine, window) = (Machine::new(), Window::new());
-    let code = assemble(|a| {
-        a.and(r8d, 0xf_fff8)?;
-        a.jmp(qword_ptr(r8d + 0x10_0000).gs())
-    });
+    let code = assemble("and $0xffff8,%r8d; jmp *%gs:0x100000(%r8d)");
     let mut value = 0x9e37_79b9_7f4a_7c15u64;
     for _ in 0..1000 {
         value = value.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
@@ -485,12 +475,7 @@ fn dispatch_stays_in_its_table() {
 fn x87_environment_names_the_last_instruction() {
     let (mut machine, window) = (Machine::new(), Window::new());
     window.open(0x100_0000, PAGE);
-    let code = assemble(|a| {
-        a.fldz()?;
-        a.fnstenv(ptr(edi).gs())?;
-        a.fninit()?;
-        a.fnstenv(ptr(esi).gs())
-    });
+    let code = assemble("fldz; fnstenv %gs:(%edi); fninit; fnstenv %gs:(%esi)");
     let mut start = registers();
     (start.gpr[RDI], start.gpr[RSI]) = (0x100_0000, 0x100_0100);
     let exit = machine.run_code(&window, TEXT, &code, start);

@@ -1,6 +1,6 @@
 //! `cargo xtask mutants --rewriter`
 
-use crate::setup::cargo;
+use crate::setup::{self, cargo};
 use anyhow::{Context, bail, ensure};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -45,6 +45,7 @@ pub(crate) fn run(root: &Path, tree: &Path, each: usize, write: bool) -> anyhow:
     std::fs::write(tree.join(DRIVER_FILE), DRIVER)?;
     // Not the folder of the tree itself: Cargo would take the crates with mistakes for its own.
     let target = root.join("target/mutants/target");
+    share(&setup::target(root).join("debug"), &target.join("debug"))?;
     let mut build = Command::new(cargo());
     build.args(["build", "--quiet", "-p", "sfi-validator", "--example", "planted"]);
     build.current_dir(tree).env("CARGO_TARGET_DIR", &target);
@@ -76,6 +77,38 @@ pub(crate) fn run(root: &Path, tree: &Path, each: usize, write: bool) -> anyhow:
         std::fs::write(root.join("docs/PLANTED.md"), table)?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Gives one folder of builds what another has of packages from the registry, as links. A package of
+/// the same features is not compiled again.
+fn share(from: &Path, to: &Path) -> anyhow::Result<()> {
+    for folder in ["build", ".fingerprint", "deps"] {
+        for entry in std::fs::read_dir(from.join(folder)).into_iter().flatten() {
+            let entry = entry?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let own = ["sfi", "libsfi", "xtask"].iter().any(|prefix| name.starts_with(prefix));
+            let program = folder == "deps" && !name.contains('.');
+            if !own && !program {
+                link(&entry.path(), &to.join(folder).join(name))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Links a file, or all files below a folder, unless they are there.
+fn link(from: &Path, to: &Path) -> anyhow::Result<()> {
+    if from.is_dir() {
+        for entry in std::fs::read_dir(from)? {
+            let entry = entry?;
+            link(&entry.path(), &to.join(entry.file_name()))?;
+        }
+    } else if !to.exists() {
+        std::fs::create_dir_all(to.parent().context("a folder")?)?;
+        // Another file system has no links to this one.
+        std::fs::hard_link(from, to).or_else(|_| std::fs::copy(from, to).map(drop))?;
+    }
+    Ok(())
 }
 
 const HEAD: &str = "\
