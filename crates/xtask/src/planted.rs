@@ -79,8 +79,8 @@ pub(crate) fn run(root: &Path, tree: &Path, each: usize, write: bool) -> anyhow:
     Ok(ExitCode::SUCCESS)
 }
 
-/// Gives one folder of builds what another has of packages from the registry, as links. A package of
-/// the same features is not compiled again.
+/// Gives one folder of builds what another has of packages from the registry, as links. A package
+/// of the same features is not compiled again.
 fn share(from: &Path, to: &Path) -> anyhow::Result<()> {
     for folder in ["build", ".fingerprint", "deps"] {
         for entry in std::fs::read_dir(from.join(folder)).into_iter().flatten() {

@@ -53,8 +53,9 @@ impl Environment {
         let this = Self::tools()?;
         let mut install = this.program("pip");
         install.args(["install", "--quiet", "--no-build-isolation", "--no-deps"]).arg(this.root.join(PACKAGE));
+        // The packages of the workspace's check are not built again.
         install
-            .env("MATURIN_PEP517_ARGS", format!("--profile {profile} --locked"))
+            .env("MATURIN_PEP517_ARGS", format!("--profile {profile} --locked --features unified"))
             .env("CARGO_TARGET_DIR", target(&this.root));
         // `cargo xtask` runs within Cargo, whose variables are not for another Cargo.
         run(install.env_remove("CARGO_MANIFEST_DIR").env("PATH", this.path()?))?;
