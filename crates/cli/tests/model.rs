@@ -1,5 +1,5 @@
-//! `sfi model`: its figures, its points and its judgement follow from the formula, and the numbers in
-//! docs/RESULTS.md are its own.
+//! `sfi model`: its figures, its points and its judgement follow from the formula, and the numbers
+//! in docs/RESULTS.md are its own.
 
 mod support;
 
