@@ -1,8 +1,11 @@
 //! The reason to refuse an instruction that is not on the positive list. The refusal is already
 //! certain here. This module only finds the rule and the words that explain it best.
+//!
+//! It asks the decoder for mnemonics and features and not for descriptions of operands, whose
+//! tables are large. A test compares its answers for all forms with those descriptions.
 
 use crate::Rule;
-use iced_x86::{Code, CpuidFeature as F, FlowControl, Instruction, Mnemonic as M, OpCodeOperandKind as K};
+use iced_x86::{Code, CpuidFeature as F, FlowControl, Instruction, Mnemonic as M};
 
 /// Returns the rule that the instruction breaks, and the reason in words.
 pub fn reason(instruction: &Instruction) -> (Rule, &'static str) {
@@ -29,41 +32,108 @@ pub fn reason(instruction: &Instruction) -> (Rule, &'static str) {
 }
 
 fn touches_segments(code: Code) -> bool {
-    let segment = |k: &K| matches!(k, K::seg_reg | K::es | K::cs | K::ss | K::ds | K::fs | K::gs);
-    code.op_code().op_kinds().iter().any(segment)
-        || matches!(
-            code.mnemonic(),
-            M::Lds
-                | M::Les
-                | M::Lfs
-                | M::Lgs
-                | M::Lss
-                | M::Rdfsbase
-                | M::Rdgsbase
-                | M::Wrfsbase
-                | M::Wrgsbase
-                | M::Swapgs
-        )
+    use Code::*;
+    matches!(
+        code,
+        Mov_rm16_Sreg
+            | Mov_r32m16_Sreg
+            | Mov_r64m16_Sreg
+            | Mov_Sreg_rm16
+            | Mov_Sreg_r32m16
+            | Mov_Sreg_r64m16
+            | Pushw_ES
+            | Pushd_ES
+            | Popw_ES
+            | Popd_ES
+            | Pushw_CS
+            | Pushd_CS
+            | Popw_CS
+            | Pushw_SS
+            | Pushd_SS
+            | Popw_SS
+            | Popd_SS
+            | Pushw_DS
+            | Pushd_DS
+            | Popw_DS
+            | Popd_DS
+            | Pushw_FS
+            | Pushd_FS
+            | Pushq_FS
+            | Popw_FS
+            | Popd_FS
+            | Popq_FS
+            | Pushw_GS
+            | Pushd_GS
+            | Pushq_GS
+            | Popw_GS
+            | Popd_GS
+            | Popq_GS
+    ) || matches!(
+        code.mnemonic(),
+        M::Svdc
+            | M::Rsdc
+            | M::Lds
+            | M::Les
+            | M::Lfs
+            | M::Lgs
+            | M::Lss
+            | M::Rdfsbase
+            | M::Rdgsbase
+            | M::Wrfsbase
+            | M::Wrgsbase
+            | M::Swapgs
+    )
 }
 
 fn moves(code: Code) -> bool {
-    let vector = |k: &K| {
-        use K::*;
-        matches!(
-            k,
-            mem_vsib32x
-                | mem_vsib64x
-                | mem_vsib32y
-                | mem_vsib64y
-                | mem_vsib32z
-                | mem_vsib64z
-                | sibmem
-                | mem_mib
-                | seg_rDI
-        )
-    };
-    code.op_code().op_kinds().iter().any(vector)
-        || matches!(code.mnemonic(), M::Movdir64b | M::Enqcmd | M::Enqcmds | M::Ldtilecfg | M::Sttilecfg)
+    matches!(
+        code.mnemonic(),
+        M::Movdir64b
+            | M::Enqcmd
+            | M::Enqcmds
+            | M::Ldtilecfg
+            | M::Sttilecfg
+            | M::Tileloadd
+            | M::Tileloaddt1
+            | M::Tilestored
+            | M::Bndldx
+            | M::Bndstx
+            | M::Maskmovq
+            | M::Maskmovdqu
+            | M::Vmaskmovdqu
+            | M::Vpgatherdd
+            | M::Vpscatterdd
+            | M::Vpgatherdq
+            | M::Vpscatterdq
+            | M::Vpgatherqd
+            | M::Vpscatterqd
+            | M::Vpgatherqq
+            | M::Vpscatterqq
+            | M::Vgatherdps
+            | M::Vscatterdps
+            | M::Vgatherpf0dps
+            | M::Vscatterpf0dps
+            | M::Vgatherpf1dps
+            | M::Vscatterpf1dps
+            | M::Vgatherdpd
+            | M::Vscatterdpd
+            | M::Vgatherpf0dpd
+            | M::Vscatterpf0dpd
+            | M::Vgatherpf1dpd
+            | M::Vscatterpf1dpd
+            | M::Vgatherqps
+            | M::Vscatterqps
+            | M::Vgatherpf0qps
+            | M::Vscatterpf0qps
+            | M::Vgatherpf1qps
+            | M::Vscatterpf1qps
+            | M::Vgatherqpd
+            | M::Vscatterqpd
+            | M::Vgatherpf0qpd
+            | M::Vscatterpf0qpd
+            | M::Vgatherpf1qpd
+            | M::Vscatterpf1qpd
+    )
 }
 
 /// Says whether an instruction is a hint about an address.
@@ -84,7 +154,6 @@ pub fn is_silent(code: Code) -> bool {
 }
 
 fn is_system(code: Code) -> bool {
-    let op = code.op_code();
     let feature = |f: &F| {
         matches!(
             f,
@@ -126,9 +195,7 @@ fn is_system(code: Code) -> bool {
                 | F::HRESET
         )
     };
-    op.is_privileged()
-        || op.must_be_cpl0()
-        || op.is_input_output()
+    code.is_privileged()
         || code.cpuid_features().iter().any(feature)
         || matches!(code.flow_control(), FlowControl::Interrupt)
         || matches!(
@@ -156,7 +223,8 @@ fn is_system(code: Code) -> bool {
                 | M::Iretq
                 | M::Retf
         )
-        || op.op_kinds().iter().any(|k| matches!(k, K::cr_reg | K::dr_reg | K::tr_reg | K::farbr2_2 | K::farbr4_2))
+        || code.is_jmp_far()
+        || code.is_call_far()
         || code.is_jmp_far_indirect()
         || code.is_call_far_indirect()
 }

@@ -7,6 +7,7 @@
 
 mod effects;
 mod instance;
+mod refusals;
 mod second;
 mod selection;
 
