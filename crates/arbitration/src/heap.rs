@@ -14,7 +14,8 @@ use std::ops::Range;
 /// Largest number of mappings of a domain: the kernel's own limit (`vm.max_map_count`).
 const MOST_MAPS: usize = 65_530;
 
-static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+/// Zeros for one write. They are part of the program, so they are few.
+static ZEROS: [u8; 4 << 10] = [0; 4 << 10];
 
 /// The heap's records, in window offsets and whole pages.
 #[derive(Debug)]
