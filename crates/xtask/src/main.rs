@@ -7,6 +7,7 @@ mod bench;
 mod book;
 mod coverage;
 mod demo;
+mod deny;
 mod dist;
 mod fuzz;
 #[allow(dead_code, reason = "other programs include it, too, and use other parts")]
@@ -62,6 +63,8 @@ enum Task {
     Suites(suites::Args),
     /// Makes a release: packages, programs, a .deb, a bill of materials, checksums.
     Dist(dist::Args),
+    /// Checks licences, sources and known mistakes of dependencies.
+    Deny(deny::Args),
     /// Compiles the workspace with the oldest Rust that Cargo.toml promises.
     Msrv,
     /// Makes the documentation site.
@@ -88,6 +91,7 @@ fn main() -> ExitCode {
         Task::Suites(args) => suites::run(&args),
         Task::Book(args) => book::run(&args),
         Task::Dist(args) => dist::run(&args),
+        Task::Deny(args) => deny::run(&args),
         Task::Msrv => msrv::run(),
         Task::Sources => setup::ensure(setup::BASE).and_then(|()| sources::ensure()).map(|()| ExitCode::SUCCESS),
         Task::Setup => setup::ensure(setup::BASE)

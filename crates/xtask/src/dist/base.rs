@@ -2,6 +2,7 @@
 
 use crate::setup::{self, cargo};
 use anyhow::{Context, ensure};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -52,6 +53,27 @@ pub fn remove(folder: &Path) -> anyhow::Result<()> {
     }
 }
 
+/// Lists the names in a folder, sorted.
+pub fn names(folder: &Path) -> anyhow::Result<Vec<OsString>> {
+    let entries = std::fs::read_dir(folder).with_context(|| format!("{}", folder.display()))?;
+    let mut names = entries.map(|entry| Ok(entry?.file_name())).collect::<anyhow::Result<Vec<_>>>()?;
+    names.sort();
+    Ok(names)
+}
+
+/// Compares the files of two folders, which must have the same names and the same bytes.
+pub fn compare(one: &Path, other: &Path) -> anyhow::Result<()> {
+    let [all, others] = [names(one)?, names(other)?];
+    ensure!(all == others, "two builds gave different files: {all:?} and {others:?}");
+    for name in &all {
+        let [first, second] = [one, other].map(|folder| std::fs::read(folder.join(name)));
+        ensure!(first? == second?, "two builds of {name:?} differ: {} and {}", one.display(), other.display());
+        println!("{}: the same bytes", name.to_string_lossy());
+    }
+    ensure!(!all.is_empty(), "{} has no file", one.display());
+    Ok(())
+}
+
 /// Begins a part of the task.
 pub fn headline(text: &str) {
     println!("\n== {text}");
@@ -62,4 +84,30 @@ pub fn execute(command: &mut Command) -> anyhow::Result<()> {
     let status = command.status().with_context(|| format!("cannot run {:?}", command.get_program()))?;
     ensure!(status.success(), "{command:?} failed: {status}");
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_equal_folders_are_equal() {
+        let root = std::env::temp_dir().join(format!("sfi-dist-{}", std::process::id()));
+        let [one, other] = ["one", "other"].map(|name| root.join(name));
+        for folder in [&one, &other] {
+            std::fs::create_dir_all(folder).expect("made");
+        }
+        let write = |folder: &Path, name: &str, text: &str| std::fs::write(folder.join(name), text).expect("written");
+        assert!(compare(&one, &other).is_err(), "nothing was compared");
+        write(&one, "a", "1");
+        let missing = compare(&one, &other).expect_err("a file is missing").to_string();
+        assert!(missing.contains("different files"), "{missing}");
+        write(&other, "a", "2");
+        let differ = compare(&one, &other).expect_err("the bytes differ").to_string();
+        assert!(differ.contains("\"a\" differ"), "{differ}");
+        write(&other, "a", "1");
+        compare(&one, &other).expect("equal");
+        remove(&root).expect("removed");
+        remove(&root).expect("it is gone already");
+    }
 }

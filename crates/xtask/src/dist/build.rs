@@ -1,6 +1,6 @@
 //! The programs and libraries, the same bytes wherever they are built.
 
-use super::base::{Dist, execute, headline};
+use super::base::{Dist, compare, execute, headline};
 use crate::python::Environment;
 use crate::setup::cargo;
 use anyhow::{Context, ensure};
@@ -22,6 +22,8 @@ const MOST_SHARED: u64 = 4_450_000;
 
 /// A finished build.
 pub struct Built {
+    /// The folder of all that belongs to this build.
+    pub folder: PathBuf,
     /// The copy of the sources.
     pub sources: PathBuf,
     /// The folder of programs, libraries and the wheel.
@@ -30,21 +32,18 @@ pub struct Built {
     pub wheel: String,
 }
 
-/// Builds in two folders whose names differ in length, and compares. With `once` only the first.
-pub fn twice(dist: &Dist, python: &Environment, once: bool) -> anyhow::Result<Built> {
+/// Builds in a folder of the work, in two whose names differ in length, and compares. With `once`
+/// only in the first.
+pub fn builds(dist: &Dist, python: &Environment, once: bool) -> anyhow::Result<(Built, Option<Built>)> {
     headline("programs and libraries");
     let first = build(dist, python, &dist.work.join("a"))?;
     if once {
-        return Ok(first);
+        return Ok((first, None));
     }
     headline("the same in another folder");
     let second = build(dist, python, &dist.work.join("another/folder"))?;
-    for name in PARTS.map(|(_, _, name, _)| name).into_iter().chain([SHARED, &first.wheel]) {
-        let [one, other] = [&first, &second].map(|built| std::fs::read(built.programs.join(name)));
-        ensure!(one? == other?, "two builds of {name} differ, see {}", dist.work.display());
-        println!("{name}: the same bytes");
-    }
-    Ok(first)
+    compare(&first.programs, &second.programs)?;
+    Ok((first, Some(second)))
 }
 
 fn build(dist: &Dist, python: &Environment, folder: &Path) -> anyhow::Result<Built> {
@@ -92,7 +91,7 @@ fn build(dist: &Dist, python: &Environment, folder: &Path) -> anyhow::Result<Bui
     let made = std::fs::read_dir(&wheels)?.next().context("maturin made no wheel")??;
     let wheel = made.file_name().into_string().ok().context("a strange name")?;
     std::fs::copy(made.path(), programs.join(&wheel))?;
-    Ok(Built { sources, programs, wheel })
+    Ok(Built { folder: folder.to_owned(), sources, programs, wheel })
 }
 
 /// Returns cargo's folder, which holds the sources of dependencies.

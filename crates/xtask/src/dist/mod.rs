@@ -6,16 +6,16 @@ mod pack;
 mod publish;
 
 use crate::python::Environment;
-use crate::{msrv, setup, tools};
-use base::{Dist, execute, headline};
+use crate::{deny, msrv, setup, tools};
+use base::{Dist, headline};
 use std::path::PathBuf;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
 /// Makes a release of the last commit: packages for crates.io, programs, a .deb, a wheel, a
 /// bill of materials, checksums.
 ///
 /// The crates are packaged and built as `cargo publish --dry-run` does, and the command is
-/// installed from the packages alone, without a network. The programs are built twice, in two
+/// installed from the packages alone, without a network. Programs and files are made twice, in two
 /// folders, and must be the same bytes.
 #[derive(clap::Args)]
 pub struct Args {
@@ -30,7 +30,7 @@ pub struct Args {
     once: bool,
 }
 
-const TOOLS: [tools::Tool; 3] = [("cargo-deb", "3.8.0"), ("cargo-cyclonedx", "0.5.9"), ("cargo-deny", "0.20.2")];
+const TOOLS: [tools::Tool; 2] = [("cargo-deb", "3.8.0"), ("cargo-cyclonedx", "0.5.9")];
 
 /// Runs the task.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
@@ -38,19 +38,22 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let dist = Dist::begin(&args.out)?;
     let tools = tools::ensure(&dist.root, &TOOLS)?;
     headline("licences, sources and versions of dependencies");
-    let deny = ["--all-features", "--workspace", "check", "bans", "licenses", "sources"];
-    execute(Command::new(tools.join("cargo-deny")).args(deny).current_dir(&dist.root))?;
+    deny::check(&dist.root, false)?;
     headline("the oldest Rust");
     msrv::check(&dist.root)?;
     if !args.no_publish {
         publish::check(&dist)?;
     }
     let python = Environment::tools()?;
-    let built = build::twice(&dist, &python, args.once)?;
-    let stage = pack::stage(&dist, &built)?;
-    pack::archives(&dist, &stage, &tools)?;
+    let (built, again) = build::builds(&dist, &python, args.once)?;
+    pack::files(&dist, &built, &tools, &dist.out)?;
+    if let Some(again) = again {
+        headline("the files of the other build");
+        let files = again.folder.join("files");
+        pack::files(&dist, &again, &tools, &files)?;
+        base::compare(&dist.out, &files)?;
+    }
     pack::wheel(&dist, &built, &python)?;
-    pack::materials(&dist, &built, &tools)?;
     pack::checksums(&dist)?;
     println!("\nThe release of {} is in {}.", dist.version, dist.out.display());
     Ok(ExitCode::SUCCESS)

@@ -1,6 +1,6 @@
 //! The files for users: an archive, a Debian package, a bill of materials, checksums.
 
-use super::base::{Dist, execute, headline, remove};
+use super::base::{Dist, execute, headline, names, remove};
 use super::build::{Built, SHARED};
 use crate::python::Environment;
 use anyhow::{Context, ensure};
@@ -35,10 +35,24 @@ const SHELLS: [(&str, &str); 3] = [
     ("zsh", "share/zsh/vendor-completions/_sfi"),
 ];
 
+/// Products with a bill of materials, by the folders of their packages.
+const PRODUCTS: [(&str, &str); 3] =
+    [("sfi", "crates/cli"), ("libsfi", "crates/capi"), ("sfi-python", "integrations/python")];
+
+/// Makes the files of a build for users.
+pub fn files(dist: &Dist, built: &Built, tools: &Path, out: &Path) -> anyhow::Result<()> {
+    std::fs::create_dir_all(out)?;
+    let stage = stage(dist, built)?;
+    archives(dist, &stage, tools, out)?;
+    let wheel = out.join(&built.wheel);
+    std::fs::copy(built.programs.join(&built.wheel), &wheel).with_context(|| format!("{}", wheel.display()))?;
+    PRODUCTS.iter().try_for_each(|(product, package)| materials(dist, built, tools, out, product, package))
+}
+
 /// Arranges a release's files as they lie below `/usr`.
-pub fn stage(dist: &Dist, built: &Built) -> anyhow::Result<PathBuf> {
+fn stage(dist: &Dist, built: &Built) -> anyhow::Result<PathBuf> {
     headline("manual pages, completions, archives");
-    let stage = dist.work.join(format!("sfi-{}-x86_64-linux", dist.version));
+    let stage = built.folder.join(format!("sfi-{}-x86_64-linux", dist.version));
     let place = |from: &Path, to: PathBuf| -> anyhow::Result<()> {
         std::fs::create_dir_all(to.parent().context("no folder")?)?;
         std::fs::copy(from, &to).with_context(|| format!("{} to {}", from.display(), to.display()))?;
@@ -66,51 +80,49 @@ pub fn stage(dist: &Dist, built: &Built) -> anyhow::Result<PathBuf> {
 }
 
 /// Packs the files, with equal bytes for equal files.
-pub fn archives(dist: &Dist, stage: &Path, tools: &Path) -> anyhow::Result<()> {
+fn archives(dist: &Dist, stage: &Path, tools: &Path, out: &Path) -> anyhow::Result<()> {
     let name = stage.file_name().context("no name")?.to_string_lossy().into_owned();
     let mut tar = Command::new("tar");
     tar.args(["--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--mode=u+rwX,go+rX,go-w"]);
     tar.arg(format!("--mtime=@{}", dist.time)).arg("--use-compress-program=gzip -n9").arg("-cf");
-    execute(
-        tar.arg(dist.out.join(format!("{name}.tar.gz"))).arg(&name).current_dir(stage.parent().context("no root")?),
-    )?;
+    execute(tar.arg(out.join(format!("{name}.tar.gz"))).arg(&name).current_dir(stage.parent().context("no root")?))?;
     // The Debian package takes the files from a folder without a version in its name.
     let fixed = dist.root.join("target/release-work/stage");
     remove(&fixed)?;
     std::os::unix::fs::symlink(stage, &fixed)?;
     let mut deb = Command::new(tools.join("cargo-deb"));
-    deb.args(["--no-build", "--no-strip", "--locked", "-p", "sfi-cli", "--output"]).arg(&dist.out);
+    deb.args(["--no-build", "--no-strip", "--locked", "-p", "sfi-cli", "--output"]).arg(out);
     execute(deb.env("SOURCE_DATE_EPOCH", &dist.time).current_dir(&dist.root))
 }
 
 /// Tries the package for Python as users install it.
 pub fn wheel(dist: &Dist, built: &Built, python: &Environment) -> anyhow::Result<()> {
     headline("the package for Python");
-    let wheel = dist.out.join(&built.wheel);
-    std::fs::copy(built.programs.join(&built.wheel), &wheel).with_context(|| format!("{}", wheel.display()))?;
-    python.try_wheel(&wheel)
+    python.try_wheel(&dist.out.join(&built.wheel))
 }
 
-/// Writes the bill of materials, in the form of CycloneDX.
-pub fn materials(dist: &Dist, built: &Built, tools: &Path) -> anyhow::Result<()> {
-    headline("bill of materials");
+/// Writes the bill of materials of a product, in the form of CycloneDX. It says nothing of the time
+/// and the folder of the build.
+fn materials(dist: &Dist, built: &Built, tools: &Path, out: &Path, product: &str, package: &str) -> anyhow::Result<()> {
+    headline(&format!("bill of materials of {product}"));
     let mut cyclonedx = Command::new(tools.join("cargo-cyclonedx"));
-    cyclonedx.args(["cyclonedx", "--quiet", "--format", "json", "--no-build-deps", "--override-filename", "sfi"]);
-    cyclonedx.args(["--manifest-path"]).arg(built.sources.join("crates/cli/Cargo.toml"));
+    cyclonedx.args(["cyclonedx", "--quiet", "--format", "json", "--no-build-deps", "--override-filename", "materials"]);
+    let package = built.sources.join(package);
+    cyclonedx.args(["--manifest-path"]).arg(package.join("Cargo.toml"));
     execute(cyclonedx.env("SOURCE_DATE_EPOCH", &dist.time).current_dir(&built.sources))?;
-    let made = built.sources.join("crates/cli/sfi.json");
-    let to = dist.out.join(format!("sfi-{}.cdx.json", dist.version));
-    std::fs::copy(&made, to).with_context(|| format!("{}", made.display()))?;
+    let made = package.join("materials.json");
+    let text = std::fs::read_to_string(&made).with_context(|| format!("{}", made.display()))?;
+    let text = text.replace(&built.sources.display().to_string(), "/sfi");
+    // The decoder is in every product.
+    ensure!(text.contains("\"name\": \"iced-x86\""), "{} lists no crates", made.display());
+    std::fs::write(out.join(format!("{product}-{}.cdx.json", dist.version)), text)?;
     Ok(())
 }
 
 /// Writes the checksums of all files of the release.
 pub fn checksums(dist: &Dist) -> anyhow::Result<()> {
-    let entries = std::fs::read_dir(&dist.out)?.map(|entry| Ok(entry?.file_name())).collect::<anyhow::Result<Vec<_>>>();
-    let mut names = entries?;
-    names.sort();
-    let output =
-        Command::new("sha256sum").args(&names).current_dir(&dist.out).output().context("cannot run sha256sum")?;
+    let mut sums = Command::new("sha256sum");
+    let output = sums.args(names(&dist.out)?).current_dir(&dist.out).output().context("cannot run sha256sum")?;
     ensure!(output.status.success(), "sha256sum failed");
     std::fs::write(dist.out.join("SHA256SUMS"), &output.stdout)?;
     print!("{}", String::from_utf8_lossy(&output.stdout));
