@@ -114,7 +114,8 @@ fn layouts_are_drawn() {
     drawn.sort();
     assert!(listed.len() > 10, "{text}");
     assert_eq!(drawn, listed);
-    // Each part is a bar in its window and a box in the list. Two windows and the ground come besides.
+    // Each part is a bar in its window and a box in the list. Two windows and the ground come
+    // besides.
     assert_eq!(svg.matches("<rect ").count(), 2 * listed.len() + 3, "{svg}");
 
     // Offsets are secrets, so only the option writes them, and it needs the other one.
