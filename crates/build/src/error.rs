@@ -1,6 +1,6 @@
 //! Reasons for which a plugin cannot be built.
 
-use sfi_contract::report::Report;
+use sfi_contract::report::{Report, lines};
 use sfi_rewriter::Refusal;
 use sfi_validator::Finding;
 use sfi_verifier::{Unreadable, Violation};
@@ -47,7 +47,7 @@ pub enum Error {
     #[error("{}", refusals(.0))]
     Refused(Vec<(String, Vec<Refusal>)>),
     /// The rewritten code is not proved to do what the original does, by a mistake in the rewriter.
-    #[error("{object}: the rewritten code does not do what the original does; please report this: {}", lines(.findings, |_| None))]
+    #[error("{object}: the rewritten code does not do what the original does; please report this: \n{}", lines(.findings, |_| None, ToString::to_string))]
     NotProved {
         /// File, or archive and member.
         object: String,
@@ -55,22 +55,13 @@ pub enum Error {
         findings: Vec<Finding>,
     },
     /// The verifier refuses a rewritten object, by a mistake in the rewriter.
-    #[error("{object}: the rewritten object is refused; please report this: {}", lines(.violations, |v| v.function.as_deref()))]
+    #[error("{object}: the rewritten object is refused; please report this: \n{}", lines(.violations, |v| v.function.as_deref(), ToString::to_string))]
     Unsafe {
         /// File, or archive and member.
         object: String,
         /// The broken rules.
         violations: Vec<Violation>,
     },
-}
-
-/// Returns the first items, and the number of the others by function.
-fn lines<T: ToString>(items: &[T], function: impl Fn(&T) -> Option<&str>) -> String {
-    let mut report = Report::default();
-    let shown = items.iter().filter(|item| report.shows(function(item)));
-    let mut text: String = shown.map(|item| format!("\n  {}", item.to_string())).collect();
-    text.extend(report.rest().map(|rest| format!("\n  {rest}")));
-    text
 }
 
 fn refusals(objects: &[(String, Vec<Refusal>)]) -> String {

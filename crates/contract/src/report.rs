@@ -64,6 +64,18 @@ impl Report {
     }
 }
 
+/// Describes the first items, one on a line, and the number of the others by group.
+pub fn lines<T>(items: &[T], group: impl Fn(&T) -> Option<&str>, say: impl Fn(&T) -> String) -> String {
+    let mut report = Report::default();
+    let shown: Vec<String> = items.iter().filter(|item| report.shows(group(item))).map(say).collect();
+    indented(shown.into_iter().chain(report.rest()))
+}
+
+/// Puts items on lines of their own.
+pub fn indented(items: impl IntoIterator<Item = String>) -> String {
+    items.into_iter().map(|item| format!("  {item}")).collect::<Vec<_>>().join("\n")
+}
+
 /// Names the first of some objects, and counts the others.
 pub fn and_others(first: &str, others: usize) -> String {
     match others {
@@ -107,6 +119,20 @@ mod tests {
             "and 48 more, in `n20` (2), `n21` (2), `n22` (2), `n23` (2), `n24` (2) and 29 others"
         );
         assert!(named(26).ends_with("`n24` (1) and one other"));
+    }
+
+    #[test]
+    fn lines_are_the_first_items_and_the_number_of_the_others() {
+        let said = |count: usize| {
+            let items: Vec<String> = (0..count).map(|n| format!("f{}", n / 20)).collect();
+            lines(&items, |item| Some(item), |item| format!("in {item}"))
+        };
+        assert_eq!(said(0), "");
+        assert_eq!(said(2), "  in f0\n  in f0");
+        assert_eq!(said(SHOWN).lines().count(), SHOWN);
+        let long = said(SHOWN + 3);
+        assert_eq!(long.lines().count(), SHOWN + 1);
+        assert!(long.ends_with("\n  and 3 more, in `f1` (3)"), "{long}");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::link::advice::Advice;
 use crate::vm::error::MapError;
-use sfi_contract::report::{Report, and_others};
+use sfi_contract::report::{Report, and_others, indented, lines};
 use sfi_verifier::{Unreadable, Violation};
 
 /// An object that the verifier refused.
@@ -120,7 +120,7 @@ pub enum LinkError {
         objects: Vec<RefusedObject>,
     },
     /// The verifier refused the linked text. This is a defect of the loader.
-    #[error("domain `{domain}`: the final text was refused:\n{}", broken(.violations))]
+    #[error("domain `{domain}`: the final text was refused:\n{}", lines(.violations, |v| v.function.as_deref(), ToString::to_string))]
     FinalText {
         /// Domain.
         domain: String,
@@ -186,23 +186,9 @@ pub enum LinkError {
     Map(#[from] MapError),
 }
 
-fn lines(items: impl IntoIterator<Item = String>) -> String {
-    items.into_iter().map(|i| format!("  {i}")).collect::<Vec<_>>().join("\n")
-}
-
 /// Returns the first symbols, and the number of the others by object.
 fn mentions(symbols: &[Mention], how: &str) -> String {
-    let mut report = Report::default();
-    let shown = symbols.iter().filter(|s| report.shows(s.files.first().map(String::as_str)));
-    let shown: Vec<String> = shown.map(|s| s.say(how)).collect();
-    lines(shown.into_iter().chain(report.rest()))
-}
-
-fn broken(violations: &[Violation]) -> String {
-    let mut report = Report::default();
-    let shown = violations.iter().filter(|v| report.shows(v.function.as_deref()));
-    let shown: Vec<String> = shown.map(ToString::to_string).collect();
-    lines(shown.into_iter().chain(report.rest()))
+    lines(symbols, |s| s.files.first().map(String::as_str), |s| s.say(how))
 }
 
 /// Returns the report about refused objects: one line if their mode is wrong and nothing else.
@@ -226,6 +212,6 @@ fn refused(objects: &[RefusedObject]) -> String {
     all.extend(report.rest());
     match all.as_slice() {
         [only] => format!(" {only}"),
-        all => format!("\n{}", lines(all.iter().cloned())),
+        all => format!("\n{}", indented(all.iter().cloned())),
     }
 }
