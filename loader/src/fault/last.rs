@@ -6,7 +6,8 @@ use sfi_contract::text::clean;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// Bytes of the text, with the zero byte at its end.
+/// Bytes of the text, with the zero bytes before it and at its end. The one before it parts it from
+/// what happens to lie there.
 const ROOM: usize = 512;
 
 static TEXT: [AtomicU8; ROOM] = [const { AtomicU8::new(0) }; ROOM];
@@ -20,6 +21,6 @@ pub(crate) fn note(fault: &Fault) {
     let function = fault.function.as_ref().map(|name| format!(" in `{}`", clean(name.as_bytes())));
     let text = format!("sfi fault: domain `{domain}`: {}{}", fault.kind, function.unwrap_or_default());
     let _changes = CHANGES.lock();
-    let bytes = text.bytes().take(ROOM - 1).chain(std::iter::repeat(0));
-    TEXT.iter().zip(bytes).for_each(|(place, byte)| place.store(byte, Ordering::Relaxed));
+    let bytes = text.bytes().take(ROOM - 2).chain(std::iter::repeat(0));
+    TEXT[1..].iter().zip(bytes).for_each(|(place, byte)| place.store(byte, Ordering::Relaxed));
 }
