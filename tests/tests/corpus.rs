@@ -1,6 +1,5 @@
 //! Equal behaviour: every program of the corpus, compiled in every configuration, rewritten in
-//! every mode (mode match: `SFI_CORPUS=all` for all configurations) and run in a domain, prints and
-//! returns the same as natively.
+//! every mode and run in a domain, prints and returns the same as natively.
 //!
 //! One trial is one program, compiler and level. Its name filters it:
 //! `cargo test --test corpus -- ipa_ra.c::gcc::O2`. `SFI_KEEP=dir` keeps the objects of failed
@@ -152,7 +151,7 @@ fn check(
         let output = format!("{:?} {}", expected.status.code(), String::from_utf8_lossy(&expected.stdout));
         outputs.entry(program.name.clone()).or_default().entry(output).or_default().push(configuration.to_string());
     }
-    for (index, mode) in Mode::ALL.into_iter().enumerate().filter(|(_, mode)| in_mode(configuration, *mode)) {
+    for (index, mode) in Mode::ALL.into_iter().enumerate() {
         let refused = program.refused.iter().find(|(m, _)| *m == mode);
         let result = match refused {
             Some((_, code)) => sandbox::refused(&objects.paths, mode, code).map(|()| &totals.refused),
@@ -170,14 +169,6 @@ fn check(
         }
     }
     Ok(())
-}
-
-/// Says whether a configuration runs in a mode. Mode match differs from mode full in the checks
-/// alone, so code for shared libraries and code that leaves r15 alone runs in it on request only.
-fn in_mode(configuration: &Configuration, mode: Mode) -> bool {
-    let again = |flag: &String| flag == "-fPIC" || flag == "-ffixed-r15";
-    let all = || std::env::var("SFI_CORPUS").is_ok_and(|which| which == "all");
-    mode != Mode::Match || !configuration.flags.iter().any(again) || all()
 }
 
 fn in_domain(objects: &Objects, runtime: &Objects, mode: Mode, expected: &Outcome) -> anyhow::Result<()> {

@@ -5,10 +5,10 @@ use crate::steps::Steps;
 use crate::{programs, sources};
 use std::process::{Command, ExitCode};
 
-/// Runs the long suites: gcc's own tests, random units, the corpus and random programs, compared
-/// natively and in domains; every static archive on the machine; random instructions, read by both
-/// decoders; all instruction heads, read by four decoders; live domains; crossings under stress;
-/// every way out of a crossing on every variant of the gates; a search by speculation.
+/// Runs the long suites: gcc's own tests, random units and programs, compared natively and in
+/// domains; every static archive on the machine; random instructions, read by both decoders; all
+/// instruction heads, read by four decoders; live domains; crossings under stress; every way out of
+/// a crossing on every variant of the gates; a search by speculation.
 #[derive(clap::Args)]
 pub struct Args {
     /// Random translation units, by every compiler that the distribution has
@@ -61,9 +61,6 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     command.args(["test", "--release", "-p", "sfi-dilp", "--test", "random"]);
     command.env("SFI_DILP_CASES", args.pipes.to_string()).env("SFI_DILP_SEED", args.seed.to_string());
     steps.tests("random compositions of data pipes", &mut command)?;
-    let mut command = Command::new(cargo());
-    command.args(["test", "--release", "-p", "sfi-tests", "--test", "corpus"]).env("SFI_CORPUS", "all");
-    steps.tests("the corpus in all modes", &mut command)?;
     let mut command = Command::new(cargo());
     command.args(["test", "--release", "-p", "sfi-tests", "--test", "soak", "--"]);
     command.env("SFI_SOAK_PROGRAMS", args.programs.to_string()).env("SFI_SOAK_SEED", args.seed.to_string());
