@@ -142,6 +142,31 @@ api! {
     }
 }
 
+/// Writes the address that a prepared function finds, if this thread enters its world straight.
+/// `None`: nothing happened.
+///
+/// # Safety
+/// As for `sfi_prepared_call`. `to` is null or has room for a pointer.
+#[inline(always)]
+unsafe fn find_straight(
+    world: *mut sfi_world,
+    prepared: *mut sfi_prepared,
+    to: *mut *mut c_void,
+    error: *mut *mut sfi_error,
+    find: impl FnOnce(&mut Prepared, &mut World) -> Option<*mut u8>,
+) -> Option<Status> {
+    // SAFETY: see the function's contract. A function of this world means that the world is not
+    // null. The thread that enters it straight is the only one in it, and no use is in progress, as
+    // in `call_straight`.
+    unsafe {
+        let prepared = prepared.as_ref().filter(|prepared| prepared.world == world && !to.is_null())?;
+        let found = enter_straight(prepared.world, |world| find(&mut *prepared.function.get(), world))?;
+        to.write(found.cast());
+        give(error, ptr::null_mut());
+        Some(OK)
+    }
+}
+
 /// Makes room for the arguments of the next call. Most rooms are made without a guard and without a
 /// border.
 #[unsafe(no_mangle)]
@@ -152,22 +177,10 @@ pub unsafe extern "C" fn sfi_prepared_room(
     room: *mut *mut c_void,
     error: *mut *mut sfi_error,
 ) -> Status {
-    // SAFETY: the crate's documentation states the host's duties. A function of this world means
-    // that the world is not null. The thread that enters it straight is the only one in it, and no
-    // use is in progress, as in `call_straight`.
+    // SAFETY: the crate's documentation states the host's duties.
     unsafe {
-        let found = match prepared.as_ref() {
-            Some(prepared) if prepared.world == world && !room.is_null() => {
-                enter_straight(prepared.world, |world| (*prepared.function.get()).room_straight(world, size))
-            }
-            _ => None,
-        };
-        match found {
-            Some(found) => {
-                room.write(found.cast());
-                give(error, ptr::null_mut());
-                OK
-            }
+        match find_straight(world, prepared, room, error, |function, world| function.room_straight(world, size)) {
+            Some(status) => status,
             None => make_room(world, prepared, size, room, error),
         }
     }
@@ -214,18 +227,10 @@ pub unsafe extern "C" fn sfi_prepared_view(
 ) -> Status {
     // SAFETY: as in `sfi_prepared_room`.
     unsafe {
-        let found = match prepared.as_ref() {
-            Some(prepared) if prepared.world == world && !memory.is_null() => {
-                enter_straight(prepared.world, |world| (*prepared.function.get()).view(world, pointer, size).ok())
-            }
-            _ => None,
-        };
-        match found {
-            Some(found) => {
-                memory.write(found.cast());
-                give(error, ptr::null_mut());
-                OK
-            }
+        let find =
+            |function: &mut Prepared, world: &mut World| Some(function.view(world, pointer, size).ok()?.cast_mut());
+        match find_straight(world, prepared, memory.cast(), error, find) {
+            Some(status) => status,
             None => view(world, prepared, pointer, size, memory, error),
         }
     }
