@@ -22,24 +22,24 @@ static u64 fold(u64 sum, u64 before) {
 
 #ifdef VECTOR
 typedef __m256i word;
-typedef struct { word low, high; } sums;
+typedef struct { word all, high; } sums;
 #define LOAD(p, i) _mm256_loadu_si256((const word *)(p) + (i))
 #define STORE(p, i, x) _mm256_storeu_si256((word *)(p) + (i), x)
-static const sums START;
+#define START {_mm256_setzero_si256(), _mm256_setzero_si256()}
 static inline word swap(word x) {
     const word mask = _mm256_setr_epi8(3, 2, 1, 0, 7, 6, 5, 4, 11, 10, 9, 8, 15, 14, 13, 12, 3, 2, 1, 0, 7, 6, 5, 4,
                                        11, 10, 9, 8, 15, 14, 13, 12);
     return _mm256_shuffle_epi8(x, mask);
 }
 static inline word mix(word x, u32 key) { return _mm256_xor_si256(x, _mm256_set1_epi32((int)key)); }
+/* The sum of the lower halves is the difference, see `total`. */
 static inline sums add(sums s, word x) {
-    s.high = _mm256_add_epi64(s.high, _mm256_srli_epi64(x, 32));
-    s.low = _mm256_add_epi64(s.low, _mm256_blend_epi32(x, _mm256_setzero_si256(), 0xaa));
-    return s;
+    return (sums){_mm256_add_epi64(s.all, x), _mm256_add_epi64(s.high, _mm256_srli_epi64(x, 32))};
 }
-static u64 total(sums s) {
+/* Not in line, gcc would keep the sums in memory, also in the loop. */
+static inline __attribute__((always_inline)) u64 total(sums s) {
     u64 parts[8], sum = 0;
-    _mm256_storeu_si256((word *)parts, s.low);
+    _mm256_storeu_si256((word *)parts, _mm256_sub_epi64(s.all, _mm256_slli_epi64(s.high, 32)));
     _mm256_storeu_si256((word *)parts + 1, s.high);
     for (int i = 0; i < 4; i++) sum = ones(sum, parts[i]);
     for (int i = 4; i < 8; i++) sum = ones(sum, parts[i] << 32 | parts[i] >> 32);

@@ -78,6 +78,21 @@ pub(crate) fn halves(asm: &mut Asm, word: Vector, scratch: Vector, zero: Vector,
     asm.vector3(PADDQ, Length::Ymm, low, low, Rm::Reg(scratch));
 }
 
+/// Adds 64-bit lanes, modulo `2^64`, and their upper halves to sums. That of the lower halves is
+/// the difference, see [`lower`].
+pub(crate) fn whole(asm: &mut Asm, word: Vector, scratch: Vector, [all, high]: [Vector; 2]) {
+    asm.vector_shift(SHIFT64, 2, Length::Ymm, scratch, word, 32);
+    asm.vector3(PADDQ, Length::Ymm, all, all, Rm::Reg(word));
+    asm.vector3(PADDQ, Length::Ymm, high, high, Rm::Reg(scratch));
+}
+
+/// Makes the sums of [`whole`] those of the lower and of the upper halves. Less than `2^32` lower
+/// halves have a sum below `2^64`, so it is exact.
+pub(crate) fn lower(asm: &mut Asm, scratch: Vector, [all, high]: [Vector; 2]) {
+    asm.vector_shift(SHIFT64, 6, Length::Ymm, scratch, high, 32);
+    asm.vector3(arithmetic(Action::Sub, Width::W64), Length::Ymm, all, all, Rm::Reg(scratch));
+}
+
 /// Moves two remainders on by 64 bytes, and adds the halves of a word to them.
 pub(crate) fn divide(asm: &mut Asm, word: Vector, scratch: [Vector; 2], fold: Vector, sums: [Vector; 2]) {
     upper(asm, scratch[0], word);

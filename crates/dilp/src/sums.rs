@@ -5,7 +5,7 @@ use crate::asm::{
     Vector,
 };
 use crate::crc::negative_power;
-use crate::lanes::{Constant, arithmetic, halves, load_fold, move_on, shift, swap, upper, zero};
+use crate::lanes::{Constant, arithmetic, halves, load_fold, lower, move_on, shift, swap, upper, zero};
 use crate::pipe::{Action, Operand, Step, Target, Width};
 use crate::role::Role;
 use crate::scalar::Scalar;
@@ -128,6 +128,7 @@ impl Vectors<'_, '_> {
     /// Adds `low + 2^32 high` modulo `2^64 - 1`.
     fn end_ones(&self, scalar: &mut Scalar<'_, '_>, keep: usize, sums: [Vector; 2]) {
         let home = scalar.homes[keep];
+        lower(&mut scalar.asm, 0, sums);
         for (sum, turn) in sums.into_iter().zip([0, 32]) {
             let (id, part) = scalar.registers.make(&mut scalar.asm, Width::W64);
             Self::join(&mut scalar.asm, PADDQ, Width::W64, sum, part);

@@ -17,7 +17,7 @@ use crate::scalar::Scalar;
 pub(crate) enum Stage {
     Nothing,
     Cipher(usize),
-    /// Two sums: of the lower and of the upper halves of 64-bit lanes.
+    /// Two sums of 64-bit lanes: of all bits modulo `2^64`, and of the upper halves.
     Ones([Vector; 2]),
     /// Four remainders and the constant that moves them on.
     Crc(Action, [Vector; 4], Vector),
@@ -88,10 +88,7 @@ impl<'a, 'p> Vectors<'a, 'p> {
         Some(match stage.kind {
             Kind::Nothing => Stage::Nothing,
             Kind::Cipher(cipher) => Stage::Cipher(cipher),
-            Kind::Ones => {
-                self.constant(Constant::Repeat(0))?;
-                Stage::Ones([self.pin()?, self.pin()?])
-            }
+            Kind::Ones => Stage::Ones([self.pin()?, self.pin()?]),
             Kind::Crc(action) if pclmul => {
                 let sums = [self.pin()?, self.pin()?, self.pin()?, self.pin()?];
                 Stage::Crc(action, sums, self.pin()?)
@@ -273,8 +270,8 @@ impl<'a, 'p> Vectors<'a, 'p> {
                 word
             }
             Stage::Ones(sums) => {
-                let (scratch, zero) = (self.take(), self.held(Constant::Repeat(0)));
-                lanes::halves(&mut scalar.asm, word, scratch, zero, sums);
+                let scratch = self.take();
+                lanes::whole(&mut scalar.asm, word, scratch, sums);
                 self.give(scratch);
                 word
             }
