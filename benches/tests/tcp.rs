@@ -6,7 +6,7 @@ use sfi_ash::back::packet::Packets;
 use sfi_ash::back::ring::{Injector, Ring, Sent, ring};
 use sfi_ash::engine::{Counts, Engine, Host, Message, Reason};
 use sfi_ash::handler::{Handler, HandlerSpec, Keep};
-use sfi_benches::tcp::{self, ACK, Address, Endpoint, FIN, Memory, PUSH, Segment, Stage, fast};
+use sfi_benches::tcp::{self, ACK, Address, Avx2, Endpoint, FIN, Memory, PUSH, Segment, Stage, fast};
 use sfi_contract::Mode;
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -24,12 +24,15 @@ enum Way {
     /// None: all segments go the slow way.
     Slow,
     Native,
+    /// With AVX2. Without it, as `Native`.
+    Vector,
     Sandboxed(Mode, Option<u64>),
 }
 
-const WAYS: [Way; 5] = [
+const WAYS: [Way; 6] = [
     Way::Slow,
     Way::Native,
+    Way::Vector,
     Way::Sandboxed(Mode::Write, None),
     Way::Sandboxed(Mode::Full, None),
     Way::Sandboxed(Mode::Write, Some(100_000)),
@@ -145,9 +148,13 @@ fn install<B: Backend>(engine: &mut Engine<B>, way: Way) -> Keep {
     let keep = Keep::new(&spec).unwrap();
     let handler = match way {
         Way::Slow => return keep,
-        Way::Native => {
+        Way::Native | Way::Vector => {
             let plain = HandlerSpec { state: 0, buffer: 0, ..spec };
-            Handler::native(plain, fast::native(memory(&keep), fast::Work::default())).unwrap()
+            let code = match Avx2::detect().filter(|_| way == Way::Vector) {
+                Some(avx2) => fast::vector(memory(&keep), engine.backend().memory().view().unwrap(), avx2),
+                None => fast::native(memory(&keep), fast::Work::default()),
+            };
+            Handler::native(plain, code).unwrap()
         }
         Way::Sandboxed(mode, budget) => {
             let backend = engine.backend();

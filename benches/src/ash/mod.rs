@@ -81,6 +81,9 @@ pub fn measure(options: &Options) -> anyhow::Result<Report> {
     let kinds: Vec<_> =
         objects.iter().map(|objects| (objects.name(), objects.mode, objects.budget.is_some())).collect();
     report.tables.extend(tcp::measure(&kinds, options.rounds)?);
+    if crate::tcp::Avx2::detect().is_none() {
+        report.skipped.push("the native receiver with AVX2: the processor has none".into());
+    }
     if !options.network {
         report.skipped.push("round trips: not asked for".into());
         return Ok(report);

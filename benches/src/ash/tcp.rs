@@ -5,7 +5,7 @@
 
 use super::{Row, Table, median_of};
 use crate::fork::{self, Child, Shared};
-use crate::tcp::{self, Address, Endpoint, Memory, Stage, fast};
+use crate::tcp::{self, Address, Avx2, Endpoint, Memory, Stage, fast};
 use anyhow::{Context, ensure};
 use sfi_ash::back::Backend;
 use sfi_ash::back::ring::{Injector, Ring, Sent, ring};
@@ -22,6 +22,8 @@ use std::time::{Duration, Instant};
 const PORT: u16 = 7778;
 /// Instructions for a segment: more than any needs.
 const BUDGET: u64 = 1_000_000;
+/// The column of a receiver that needs AVX2.
+const VECTOR: &str = "native, AVX2";
 /// Windows of a sample.
 const WINDOWS: usize = 64;
 /// Round trips of a sample.
@@ -63,6 +65,8 @@ enum Way {
     /// The application's TCP, in the loop.
     Library,
     Native(fast::Work),
+    /// With one loop of AVX2, as the sandboxed ones have.
+    Vector(Avx2),
     Sandboxed(Mode, bool),
     Upcall,
 }
@@ -126,6 +130,10 @@ impl Pair {
             Way::Library => (None, keep, None),
             Way::Native(work) => {
                 let code = fast::native(memory(&keep)?, work);
+                (Some(Handler::native(plain(), code)?), keep, None)
+            }
+            Way::Vector(avx2) => {
+                let code = fast::vector(memory(&keep)?, engine.backend().memory().view()?, avx2);
                 (Some(Handler::native(plain(), code)?), keep, None)
             }
             Way::Upcall => {
@@ -241,6 +249,7 @@ fn table(name: &'static str, title: &str, unit: &'static str, ways: &[(String, W
 /// Measures table VI (receivers), and of table II the costs of a copy and a checksum.
 pub(super) fn measure(kinds: &[(String, Mode, bool)], rounds: u32) -> anyhow::Result<[Table; 3]> {
     let mut ways = vec![("native".to_owned(), Way::Native(fast::Work::default()))];
+    ways.extend(Avx2::detect().map(|avx2| (VECTOR.to_owned(), Way::Vector(avx2))));
     ways.extend(kinds.iter().map(|(name, mode, budget)| (name.clone(), Way::Sandboxed(*mode, *budget))));
     ways.push(("upcall, futex".into(), Way::Upcall));
     ways.push(("library in the loop".into(), Way::Library));

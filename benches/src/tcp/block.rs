@@ -1,9 +1,11 @@
 //! The memory that a connection shares with its fast path: `struct block` and `struct words` of
 //! `tcp.c`.
 
+use super::vector::Avx2;
 use sfi_ash::handler::Keep;
 use sfi_loader::View;
 use std::io;
+use std::ops::Range;
 
 /// Bytes of the state: a block.
 pub const STATE: u64 = 4096;
@@ -165,6 +167,17 @@ impl Memory {
         let (first, rest) = data.split_at(most.min(data.len()));
         self.buffer.write(place, first).expect("the place lies in the ring");
         self.buffer.write(RING, rest).expect("data is shorter than the ring");
+    }
+
+    /// Copies a range of other memory into the ring, and returns its sum.
+    pub fn pass(&mut self, at: u64, from: &View, range: Range<usize>, avx2: Avx2) -> Option<u64> {
+        let (place, most) = self.place(at);
+        let cut = range.end.min(range.start + most);
+        let first = avx2.copy(&mut self.buffer, place, from, range.start..cut)?;
+        let rest = avx2.copy(&mut self.buffer, RING, from, cut..range.end)?;
+        // The words of a part after an odd number of bytes are turned round.
+        let is_odd = (cut - range.start) % 2 == 1;
+        Some(u64::from(first) + u64::from(if is_odd { rest.swap_bytes() } else { rest }))
     }
 
     /// Copies bytes of the stream out of the ring.

@@ -2,7 +2,9 @@
 
 use super::block::{Block, Memory, Taken};
 use super::segment::{ACK, PUSH, sum};
+use super::vector::Avx2;
 use sfi_ash::native::{NativeCall, NativeHandler};
+use sfi_loader::View;
 
 /// The application has the bytes that it waits for.
 pub const WAKE_DATA: u32 = 1;
@@ -39,6 +41,18 @@ impl Default for Work {
 
 /// Takes a segment, if it is predicted. `read` copies bytes of the frame.
 pub fn take(memory: &mut Memory, length: usize, work: Work, read: impl Fn(usize, &mut [u8]) -> bool) -> Option<Taken> {
+    let pass = |memory: &mut Memory, block: &Block, data| pass(memory, block, data, work, &read);
+    take_by(memory, length, work.sum, &read, pass)
+}
+
+/// Takes a segment, if it is predicted. `pass` passes its data to the ring, and returns the sum.
+fn take_by(
+    memory: &mut Memory,
+    length: usize,
+    sums: bool,
+    read: impl Fn(usize, &mut [u8]) -> bool,
+    pass: impl FnOnce(&mut Memory, &Block, usize) -> Option<u64>,
+) -> Option<Taken> {
     let mut head = [0; PAYLOAD];
     let block = memory.block();
     if block.live == 0 || length < PAYLOAD || !read(0, &mut head) {
@@ -59,8 +73,8 @@ pub fn take(memory: &mut Memory, length: usize, work: Work, read: impl Fn(usize,
     if !is_predicted {
         return None;
     }
-    let found = pass(memory, &block, data, work, read)?;
-    let is_right = !work.sum || sum(tcp, pseudo(&block, 20 + data) + found) == 0xffff;
+    let found = pass(memory, &block, data)?;
+    let is_right = !sums || sum(tcp, pseudo(&block, 20 + data) + found) == 0xffff;
     is_right.then(|| finish(memory, block, tcp, data))
 }
 
@@ -132,6 +146,20 @@ fn acknowledgement(block: &Block, window: u16) -> [u8; 20] {
 pub fn native(mut memory: Memory, work: Work) -> NativeHandler {
     Box::new(move |call: &mut NativeCall<'_>| {
         let taken = take(&mut memory, call.head().length(), work, |at, out| call.read(at, out).is_ok());
+        taken.is_some_and(|taken| carry_out(&taken, call))
+    })
+}
+
+/// Returns the fast path as a handler in the receive loop, with one loop of AVX2 that copies and
+/// sums. `messages` is the memory that frames arrive in.
+pub fn vector(mut memory: Memory, messages: View, avx2: Avx2) -> NativeHandler {
+    Box::new(move |call: &mut NativeCall<'_>| {
+        let (frame, length) = (call.at(), call.head().length());
+        let read = |at: usize, out: &mut [u8]| call.read(at, out).is_ok();
+        let taken = take_by(&mut memory, length, true, read, |memory, block, data| {
+            let from = frame + PAYLOAD;
+            memory.pass(block.arrived, &messages, from..from + data, avx2)
+        });
         taken.is_some_and(|taken| carry_out(&taken, call))
     })
 }

@@ -11,6 +11,7 @@ mod block;
 mod endpoint;
 pub mod fast;
 mod segment;
+mod vector;
 
 use crate::compile::rewritten;
 use sfi_ash::handler::HandlerSpec;
@@ -20,6 +21,7 @@ use std::time::Duration;
 pub use block::{BUFFER, Block, Memory, RING, STATE, Taken};
 pub use endpoint::{Endpoint, Stage};
 pub use segment::{ACK, Address, FIN, PUSH, RST, SYN, Segment, sum};
+pub use vector::Avx2;
 
 /// The fast path in C.
 const HANDLER: &str = include_str!("tcp.c");
