@@ -94,7 +94,10 @@ pub fn read<T: DeserializeOwned>(text: &str) -> serde_json::Result<T> {
 }
 
 /// Reads the number of the form.
-fn this_form<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
+///
+/// # Errors
+/// It is another form.
+pub fn this_form<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
     let found = u32::deserialize(from)?;
     if found == SCHEMA { Ok(found) } else { Err(D::Error::custom(format!("form {found} is not {SCHEMA}"))) }
 }

@@ -4,7 +4,8 @@
 //! The machine's own package configuration names the archive and is not changed. A copy of it, with
 //! source packages in place of binary ones, lies beside the sources.
 
-use crate::testsuite;
+use crate::setup::cargo;
+use crate::{apt, testsuite};
 use anyhow::{Context, bail, ensure};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -61,6 +62,32 @@ pub fn fetch(packages: &[&str]) -> anyhow::Result<()> {
         fs::write(directory.join(".complete"), "")?;
     }
     Ok(())
+}
+
+/// Fetches and unpacks the sources of a crate, by its name and version, if they are missing.
+///
+/// # Errors
+/// It cannot be fetched. The message quotes cargo.
+pub fn fetch_crate(package: &str, (name, version): (&str, &str)) -> anyhow::Result<()> {
+    let directory = directory()?.join(package);
+    if directory.join(".complete").exists() {
+        return Ok(());
+    }
+    eprintln!("fetching the crate {name}");
+    let _ = fs::remove_dir_all(&directory);
+    // cargo fetches the dependencies of a package.
+    let user = directory.join(".user");
+    fs::create_dir_all(user.join("src"))?;
+    fs::write(user.join("src/lib.rs"), "")?;
+    let manifest = format!("[package]\nname = \"user\"\n[workspace]\n[dependencies]\n{name} = \"={version}\"\n");
+    fs::write(user.join("Cargo.toml"), manifest)?;
+    apt::quiet(Command::new(cargo()).args(["vendor", "--quiet"]).current_dir(&user))?;
+    for entry in fs::read_dir(user.join("vendor").join(name))? {
+        let path = entry?.path();
+        fs::rename(&path, directory.join(path.file_name().unwrap_or_default()))?;
+    }
+    fs::remove_dir_all(user)?;
+    Ok(fs::write(directory.join(".complete"), "")?)
 }
 
 /// Unpacks the upstream archive, without its top directory if it has one.

@@ -10,11 +10,12 @@ use crate::setup::{self, cargo};
 use crate::sources;
 use anyhow::{Context, ensure};
 use packages::Suite;
-use report::Row;
+use results::Outcome;
 use side::{Place, Side};
 use std::fs;
 use std::path::Path;
 use std::process::{Command, ExitCode};
+use stored::{Row, Stored};
 
 /// Runs the test suites of other projects (`make check`), natively and in domains, and compares
 /// them test by test. Fails if a test passes natively and not in a domain, without a known reason.
@@ -23,7 +24,8 @@ pub struct Args {
     /// Only packages whose names contain one of these words
     #[arg(value_name = "PACKAGE")]
     packages: Vec<String>,
-    /// Write the results to docs/SUITES.md, beside the last ones of the other packages
+    /// Put the results in the place of these packages' last ones, in docs/measured/suites.json and
+    /// docs/SUITES.md
     #[arg(long)]
     write: bool,
 }
@@ -34,8 +36,11 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     setup::ensure(setup::AUTOTOOLS)?;
     let suites = packages::chosen(&args.packages);
     ensure!(!suites.is_empty(), "no package of the suites has such a name");
-    let names: Vec<&str> = suites.iter().map(|suite| suite.package).collect();
-    sources::fetch(&names)?;
+    let debian: Vec<&str> = suites.iter().filter(|suite| suite.from.is_none()).map(|suite| suite.package).collect();
+    sources::fetch(&debian)?;
+    for suite in &suites {
+        suite.from.map_or(Ok(()), |from| sources::fetch_crate(suite.package, from))?;
+    }
     let sources = sources::directory()?;
     let target = sources.parent().context("the sources lie in no target directory")?;
     // `sfi` is built by the profile of this program.
@@ -47,36 +52,49 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let (builds, sfi) = (target.join("suites"), profile.join("sfi"));
     let place = Place { sources: &sources, builds: &builds, sfi: &sfi };
     fs::create_dir_all(&builds)?;
-    let mut rows = Vec::new();
+    let (mut rows, mut good) = (Vec::new(), true);
     for suite in suites {
-        let row = row(&place, suite, date()?);
-        stored::keep(&builds, &row)?;
+        let row = match row(&place, suite, date()?) {
+            Ok(row) => row,
+            Err(error) => {
+                eprintln!("{}: {error:#}", suite.package);
+                good = false;
+                continue;
+            }
+        };
+        for (test, outcome) in row.unexplained() {
+            eprintln!("{}: {test} passes natively and {outcome} in a domain", row.package);
+            good = false;
+        }
+        // Each row is kept at once, whatever becomes of the other packages.
+        if args.write {
+            let all = Stored::read()?.with(vec![row.clone()]);
+            all.write()?;
+            fs::write(setup::root()?.join("docs/SUITES.md"), report::document(&all))?;
+        }
         rows.push(row);
     }
-    print!("{}", report::document(&rows));
-    if args.write {
-        let all: Vec<Row> = packages::SUITES.iter().filter_map(|suite| stored::earlier(&builds, suite)).collect();
-        fs::write(setup::root()?.join("docs/SUITES.md"), report::document(&all))?;
-    }
-    let good = rows.iter().all(|row| row.sides.is_ok() && row.differences().1.is_empty());
+    print!("{}", report::document(&Stored::new(rows)));
     Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Runs a suite on both sides, and tells the differences.
-fn row(place: &Place<'_>, suite: &'static Suite, date: String) -> Row {
+/// Runs a suite on both sides.
+///
+/// # Errors
+/// A side was not built, or no test passes natively.
+fn row(place: &Place<'_>, suite: &'static Suite, date: String) -> anyhow::Result<Row> {
     let side = |side: Side| {
         eprintln!("{} ({})", suite.package, side.name());
-        place.run(suite, side).map_err(|error| format!("{} side: {error:#}", side.name()))
+        place.run(suite, side).with_context(|| format!("{} side", side.name()))
     };
-    let sides = side(Side::Native).and_then(|native| Ok([native, side(Side::Domain)?]));
-    if let Err(error) = &sides {
-        eprintln!("{}: {error}", suite.package);
-    }
-    let row = Row { suite, version: version(&place.sources.join(suite.package)), date, sides };
-    for report::Difference { package, test, outcome } in row.differences().1 {
-        eprintln!("{package}: {test} passes natively and {} in a domain", report::word(outcome));
-    }
-    row
+    let sides = [side(Side::Native)?, side(Side::Domain)?];
+    let passed = results::count(&sides[0].results, Outcome::Pass);
+    ensure!(passed > 0, "no test passes natively; the output is in {}", place.builds.display());
+    let version = match suite.from {
+        Some((name, version)) => format!("{version} ({name})"),
+        None => version(&place.sources.join(suite.package)),
+    };
+    Ok(Row::new(suite, version, date, &sides))
 }
 
 /// Returns the version of a package's sources, from the name of their archive.

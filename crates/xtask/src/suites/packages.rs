@@ -4,8 +4,10 @@ use super::results::Format;
 
 /// A package with a test suite of its own.
 pub struct Suite {
-    /// Debian source package.
+    /// Debian source package, or the name of a project whose sources are those of a crate.
     pub package: &'static str,
+    /// The crate that has its sources, and the version.
+    pub from: Option<(&'static str, &'static str)>,
     /// The folder of the sources in which `configure` and `make` run. Empty: the top.
     pub folder: &'static str,
     /// Shell commands that complete the sources. Empty: nothing is missing.
@@ -26,6 +28,8 @@ pub struct Suite {
     pub minutes: u64,
     /// Installs it for later suites.
     pub install: bool,
+    /// The tests of the package that do not run, and why. Empty: all run.
+    pub part: &'static str,
     /// Tests that pass natively and cannot in a domain, with the reason.
     pub known: &'static [&'static [Known]],
 }
@@ -41,6 +45,7 @@ pub struct Known {
 /// The usual package: `configure`, `make`, `make check`.
 const USUAL: Suite = Suite {
     package: "",
+    from: None,
     folder: "",
     prepare: "",
     configure: Some(&["--disable-shared"]),
@@ -50,6 +55,7 @@ const USUAL: Suite = Suite {
     format: Format::Lines,
     minutes: 20,
     install: false,
+    part: "",
     known: &[],
 };
 
@@ -57,6 +63,8 @@ const EXECVE: &str = "replaces itself by `execve`, and nothing replaces a runnin
 const OUTSIDE: &str = "a shell sends it a signal, which reaches the process of `sfi run` and not the program";
 const OVERFLOW: &str = "overflows its stack and handles that; the control stack overflows first and ends the program";
 const CLOSED: &str = "stores to a closed page, and a program with several threads closes none (passes with one thread)";
+
+const THREADS: &str = "starts a thread, and the flags of its last run grant one";
 
 const fn known(test: &'static str, why: &'static str) -> Known {
     Known { test, why }
@@ -103,10 +111,10 @@ pub const SUITES: &[Suite] = &[
         install: true,
         ..USUAL
     },
-    // musl has no libquadmath.
     Suite {
         package: "mpfr4",
         configure: Some(&["--disable-shared", "--disable-float128", "--with-gmp={root}"]),
+        part: "numbers of 128 bits: musl has no libquadmath",
         ..USUAL
     },
     Suite {
@@ -118,20 +126,19 @@ pub const SUITES: &[Suite] = &[
             "--with-include-path={root}/include",
             "--with-lib-path={root}/lib",
         ]),
-        // One of the examples reads the clock by `rdtsc`.
         build: &["SUBDIRS=tools testsuite"],
         check: &["check", "SUBDIRS=tools testsuite"],
+        part: "the examples: one of them reads the clock by `rdtsc`",
         ..USUAL
     },
-    // Debian's source is without most inputs of `runtest`.
     Suite {
         package: "libxml2",
         configure: Some(&["--disable-shared", "--without-python", "--without-zlib", "--without-lzma"]),
         build: &["testapi", "testchar", "testdict", "testrecurse", "testlimits"],
         commands: &["./testapi", "./testchar", "./testdict", "./testrecurse", "./testlimits"],
+        part: "`runtest`: Debian's source is without most of its inputs",
         ..USUAL
     },
-    // fuzzcheck runs the statements of a database. The other tests need Tcl.
     Suite {
         package: "sqlite3",
         configure: Some(&["--disable-shared", "--disable-tcl", "--disable-load-extension"]),
@@ -146,6 +153,7 @@ pub const SUITES: &[Suite] = &[
             "./fuzzcheck test/fuzzdata7.db",
             "./fuzzcheck test/fuzzdata8.db",
         ],
+        part: "all but `fuzzcheck`, which runs the statements of databases: the others need Tcl",
         ..USUAL
     },
     Suite {
@@ -162,6 +170,17 @@ pub const SUITES: &[Suite] = &[
             "./fullbench -i1 -B1000",
             "./datagen -g1M | md5sum | grep c66bfa224cb9ef62ff0ecdf998da7fbc",
         ],
+        part: "the tests of the shell scripts, and most rounds of the random tests, which take hours",
+        known: &[&[known("./fuzzer -s1 -i300", THREADS), known("./zstreamtest -s1 -i300", THREADS)]],
+        ..USUAL
+    },
+    // Debian has no package of it in this release.
+    Suite {
+        package: "quickjs",
+        from: Some(("rquickjs-sys", "0.14.0")),
+        folder: "quickjs",
+        prepare: concat!("cat > Makefile <<'END'\n", include_str!("quickjs.mk"), "END\n"),
+        configure: None,
         ..USUAL
     },
 ];

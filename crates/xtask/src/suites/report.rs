@@ -1,138 +1,99 @@
-//! The document of the suites.
+//! The page of the suites, docs/SUITES.md. All of it comes from the descriptions of the packages
+//! and from the results of their last runs.
 
-use super::packages::Suite;
-use super::results::{self, Outcome};
-use super::side;
+use super::packages::SUITES;
+use super::side::FLAGS;
+use super::stored::{Row, Stored, Sums};
 use std::fmt::Write;
 
-/// The results of a package on both sides, or the reason why there are none.
-pub struct Row {
-    /// The package.
-    pub suite: &'static Suite,
-    /// The version of its sources.
-    pub version: String,
-    /// The day of the run.
-    pub date: String,
-    /// The native side and the domain's.
-    pub sides: Result<[side::Outcome; 2], String>,
-}
-
-/// A difference that no reason explains.
-pub struct Difference<'a> {
-    /// The package.
-    pub package: &'a str,
-    /// The test.
-    pub test: String,
-    /// The outcome in a domain.
-    pub outcome: Option<Outcome>,
-}
-
-impl Row {
-    /// Returns the differences with known reasons, and the others.
-    pub fn differences(&self) -> (Vec<(String, &'static str)>, Vec<Difference<'static>>) {
-        let (mut known, mut unknown) = (Vec::new(), Vec::new());
-        if let Ok([native, domain]) = &self.sides {
-            for (test, outcome) in results::differences(&native.results, &domain.results) {
-                match self.suite.known.iter().copied().flatten().find(|entry| entry.test == test) {
-                    Some(entry) => known.push((test, entry.why)),
-                    None => unknown.push(Difference { package: self.suite.package, test, outcome }),
-                }
-            }
-        }
-        (known, unknown)
-    }
-}
-
-/// Returns the outcome of a test in a word.
-pub fn word(outcome: Option<Outcome>) -> &'static str {
-    match outcome {
-        Some(Outcome::Pass) => "passes",
-        Some(Outcome::Fail) => "fails",
-        Some(Outcome::Skip) => "is skipped",
-        None => "does not run",
-    }
-}
-
-/// Writes the document.
-pub fn document(rows: &[Row]) -> String {
-    let mut out = String::from(HEAD);
-    let mut totals = [0; 4];
+/// Writes the page.
+pub fn document(stored: &Stored) -> String {
+    let mut out = HEAD.replace("{flags}", FLAGS);
+    let rows = &stored.packages;
     for row in rows {
-        let package = row.suite.package;
-        let Ok([native, domain]) = &row.sides else {
-            let _ = writeln!(out, "| {package} | {} | {} | not built | | | | |", row.version, row.date);
-            continue;
-        };
-        let (known, unknown) = row.differences();
-        let passed = [native, domain].map(|side| results::count(&side.results, Outcome::Pass));
-        for (total, more) in totals.iter_mut().zip([passed[0], passed[1], known.len() as u64, unknown.len() as u64]) {
-            *total += more;
-        }
-        let side = |side: &side::Outcome| {
-            let counted = [Outcome::Pass, Outcome::Fail, Outcome::Skip].map(|o| results::count(&side.results, o));
-            let cut = if side.cut { " (time limit)" } else { "" };
-            format!("{} / {} / {}{cut}", counted[0], counted[1], counted[2])
-        };
-        let seconds = |side: &side::Outcome| format!("{:.0}", side.time.as_secs_f64());
+        let Row { package, version, date, native, domain, .. } = row;
+        let other = row.unexplained().count();
         let _ = writeln!(
             out,
-            "| {package} | {} | {} | {} | {} | {} | {} | {} / {} |",
-            row.version,
-            row.date,
-            side(native),
-            side(domain),
-            known.len(),
-            unknown.len(),
-            seconds(native),
-            seconds(domain)
+            "| {package} | {version} | {date} | {} | {} | {} | {other} | {} / {} |",
+            cell(native),
+            cell(domain),
+            row.differences.len() - other,
+            native.seconds,
+            domain.seconds,
         );
     }
+    let sum = |number: fn(&Row) -> u64| rows.iter().map(number).sum::<u64>();
+    let other = sum(|row| row.unexplained().count() as u64);
     let _ = writeln!(
         out,
-        "\n{} tests pass natively, and {} in domains. {} differ by design, and {} otherwise.",
-        totals[0], totals[1], totals[2], totals[3]
+        "\n{} tests pass natively, and {} in domains. {} differ by design, and {other} otherwise.",
+        sum(|row| row.native.pass),
+        sum(|row| row.domain.pass),
+        sum(|row| row.differences.len() as u64) - other,
     );
+    let without = SUITES.iter().filter(|suite| rows.iter().all(|row| row.package != suite.package));
+    let without: Vec<&str> = without.map(|suite| suite.package).collect();
+    if !without.is_empty() {
+        let _ = writeln!(out, "\nDescribed, and without results: {}.", without.join(", "));
+    }
     lists(&mut out, rows);
     out
 }
 
-/// Writes the tests that differ, and the packages that were not built.
+/// Writes the lists below the table.
 fn lists(out: &mut String, rows: &[Row]) {
-    let known: Vec<_> = rows.iter().flat_map(|row| row.differences().0.into_iter().map(move |d| (row, d))).collect();
-    if !known.is_empty() {
-        out.push_str("\n## Known differences\n\n| package | test | why |\n| --- | --- | --- |\n");
-        for (row, (test, why)) in known {
-            let _ = writeln!(out, "| {} | {test} | {why} |", row.suite.package);
-        }
+    let parts =
+        rows.iter().filter_map(|row| Some([&row.package, row.suite()?.part]).filter(|[_, part]| !part.is_empty()));
+    table(out, "Suites that run in part", ["package", "what does not run, and why"], parts);
+    let flags =
+        rows.iter().filter(|row| row.flags != FLAGS).map(|row| [row.package.clone(), format!("`{}`", row.flags)]);
+    table(out, "Other flags", ["package", "flags of the last run"], flags);
+    let known = rows.iter().flat_map(|row| {
+        row.differences.keys().filter_map(|test| Some([row.package.as_str(), test, row.reason(test)?]))
+    });
+    table(out, "Known differences", ["package", "test", "why"], known);
+    let unknown = rows.iter().flat_map(|row| row.unexplained().map(|(test, outcome)| [&row.package, test, outcome]));
+    table(out, "Other differences", ["package", "test", "in a domain"], unknown);
+}
+
+/// Writes a table below a title, if it has lines.
+fn table<T: AsRef<str>, const N: usize>(
+    out: &mut String,
+    title: &str,
+    head: [&str; N],
+    lines: impl Iterator<Item = [T; N]>,
+) {
+    let line = |cells: &[&str]| format!("| {} |\n", cells.join(" | "));
+    let lines: Vec<String> = lines.map(|cells| line(&cells.each_ref().map(AsRef::as_ref))).collect();
+    if !lines.is_empty() {
+        let _ = write!(out, "\n## {title}\n\n{}{}{}", line(&head), line(&["---"; N]), lines.concat());
     }
-    let unknown: Vec<_> = rows.iter().flat_map(|row| row.differences().1).collect();
-    if !unknown.is_empty() {
-        out.push_str("\n## Other differences\n\n| package | test | in a domain |\n| --- | --- | --- |\n");
-        for Difference { package, test, outcome } in unknown {
-            let _ = writeln!(out, "| {package} | {test} | {} |", word(outcome));
-        }
-    }
-    let broken: Vec<_> = rows.iter().filter_map(|row| Some((row.suite.package, row.sides.as_ref().err()?))).collect();
-    if !broken.is_empty() {
-        out.push_str("\n## Not built\n\n");
-        for (package, why) in broken {
-            let _ = writeln!(out, "- {package}: {why}");
-        }
-    }
+}
+
+/// Returns the cell of a side.
+fn cell(side: &Sums) -> String {
+    let cut = if side.cut { " (time limit)" } else { "" };
+    format!("{} / {} / {}{cut}", side.pass, side.fail, side.skip)
 }
 
 const HEAD: &str = "\
 # Test suites of other projects
 
 `cargo xtask suites --write` builds packages of the distribution from their sources and runs their
-own tests (`make check`), natively and in domains. Both sides use the distribution's musl, gcc at
--O2, and no shared libraries. In domains each program of a suite is rewritten, proved and verified,
-and runs with `--build-tree --program /bin/sh --net loopback --threads 16`.
+own tests (`make check`), natively and in domains. QuickJS comes from a crate, because the
+distribution has no package of it. Both sides use the distribution's musl, gcc at -O2, and no shared
+libraries. In domains each program of a suite is rewritten, proved and verified, and runs with
+`{flags}`.
+
+The command makes this page from the descriptions of the packages (`crates/xtask/src/suites`) and
+from the results of their last runs ([suites.json](measured/suites.json)).
 
 - *pass / fail / skip*: the numbers of tests. Expected failures pass.
 - *by design*: tests that pass natively and cannot in a domain. The reasons stand below.
 - *other*: all other tests that pass natively and do not in a domain.
-- *s*: wall clock of `make check`, natively and in domains.
+- *s*: wall clock of the tests, natively and in domains. One run each, often beside other work, so
+  the times do not compare.
 
 | package | version | date | native: pass / fail / skip | domain: pass / fail / skip | by design | other | s |
 | --- | --- | --- | --- | --- | --- | --- | --- |
@@ -140,35 +101,63 @@ and runs with `--build-tree --program /bin/sh --net loopback --threads 16`.
 
 #[cfg(test)]
 mod tests {
-    use super::super::packages::SUITES;
-    use super::super::results::{Format, read};
+    use super::super::stored::tests::row;
     use super::*;
-    use std::time::Duration;
-
-    fn side(output: &str) -> side::Outcome {
-        let results = read(output, Format::Lines, "/b", !output.contains("FAIL"));
-        side::Outcome { results, time: Duration::from_secs(2), cut: false }
-    }
+    use crate::setup;
+    use std::collections::BTreeSet;
 
     #[test]
     fn each_difference_is_listed() {
-        let sides = Ok([side("PASS: a\nPASS: b\n"), side("PASS: a\nFAIL: b\n")]);
-        let good = Row { suite: &SUITES[0], version: "1.0".into(), date: "2026-11-23".into(), sides };
-        let bad =
-            Row { suite: &SUITES[1], version: "2.0".into(), date: String::new(), sides: Err("`make` failed".into()) };
-        let (known, unknown) = good.differences();
-        assert_eq!((known.len(), unknown.len()), (0, 1));
-        let text = document(&[good, bad]);
-        let package = SUITES[0].package;
-        assert!(
-            text.contains(&format!("| {package} | 1.0 | 2026-11-23 | 2 / 0 / 0 | 1 / 1 / 0 | 0 | 1 | 2 / 2 |")),
-            "{text}"
-        );
-        assert!(text.contains(&format!("| {package} | b | fails |")), "{text}");
-        assert!(
-            text.contains("2 tests pass natively, and 1 in domains. 0 differ by design, and 1 otherwise."),
-            "{text}"
-        );
-        assert!(text.contains(&format!("- {}: `make` failed", SUITES[1].package)), "{text}");
+        let mut cut = row(1, "PASS: a\n", "PASS: a\n");
+        (cut.domain.cut, cut.flags) = (true, "--build-tree".to_owned());
+        let text = document(&Stored::new(vec![row(0, "PASS: a\nPASS: b\n", "PASS: a\nFAIL: b\n"), cut]));
+        let [first, second, third] = [0, 1, 2].map(|suite: usize| SUITES[suite].package);
+        for line in [
+            format!("| {first} | 1.0 | 2026-11-23 | 2 / 0 / 0 | 1 / 1 / 0 | 0 | 1 | 2 / 2 |"),
+            format!("| {first} | b | fails |"),
+            format!("| {second} | 1.0 | 2026-11-23 | 1 / 0 / 0 | 1 / 0 / 0 (time limit) | 0 | 0 | 2 / 2 |"),
+            format!("| {second} | `--build-tree` |"),
+            "3 tests pass natively, and 2 in domains. 0 differ by design, and 1 otherwise.".to_owned(),
+            format!("Described, and without results: {third}, "),
+        ] {
+            assert!(text.contains(&format!("\n{line}")), "{line} is not in\n{text}");
+        }
+        assert!(!text.contains("Known differences"), "{text}");
+    }
+
+    #[test]
+    fn known_differences_have_their_reasons() {
+        let suite = SUITES.iter().position(|suite| !suite.known.is_empty()).expect("a suite");
+        let known = &SUITES[suite].known[0][0];
+        let (passes, fails) = (format!("PASS: {}\n", known.test), format!("FAIL: {}\n", known.test));
+        let text = document(&Stored::new(vec![row(suite, &passes, &fails)]));
+        let line = format!("\n| {} | {} | {} |\n", SUITES[suite].package, known.test, known.why);
+        assert!(text.contains(&line) && !text.contains("Other differences"), "{text}");
+    }
+
+    #[test]
+    fn the_page_is_made_from_the_results() {
+        let stored = Stored::read().expect("the results");
+        let path = setup::root().expect("the repository").join("docs/SUITES.md");
+        if std::env::var_os("BLESS").is_some() {
+            std::fs::write(&path, document(&stored)).expect("written");
+        }
+        let page = std::fs::read_to_string(&path).expect("docs/SUITES.md");
+        assert!(page == document(&stored), "docs/SUITES.md differs: write it by BLESS=1 and read the difference");
+        let packages: BTreeSet<&str> = stored.packages.iter().map(|row| row.package.as_str()).collect();
+        assert_eq!(packages.len(), stored.packages.len(), "a package has two rows");
+        assert!(stored.packages.iter().all(|row| row.suite().is_some()), "a row has no suite");
+    }
+
+    #[test]
+    fn each_reason_explains_a_difference() {
+        let stored = Stored::read().expect("the results");
+        let differ: BTreeSet<&str> =
+            stored.packages.iter().flat_map(|row| row.differences.keys()).map(String::as_str).collect();
+        for suite in SUITES {
+            for known in suite.known.iter().copied().flatten() {
+                assert!(differ.contains(known.test), "{}: {} differs nowhere any more", suite.package, known.test);
+            }
+        }
     }
 }

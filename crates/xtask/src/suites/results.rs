@@ -93,6 +93,16 @@ fn result_line(line: &str) -> Option<(Outcome, &str)> {
     (!name.is_empty() && !name.bytes().all(|b| b.is_ascii_digit())).then_some((outcome, name))
 }
 
+/// Returns the outcome of a test in words. `None`: the suite ended before it.
+pub fn word(outcome: Option<Outcome>) -> &'static str {
+    match outcome {
+        Some(Outcome::Pass) => "passes",
+        Some(Outcome::Fail) => "fails",
+        Some(Outcome::Skip) => "is skipped",
+        None => "does not run",
+    }
+}
+
 /// Counts the tests of an outcome.
 pub fn count(results: &Results, outcome: Outcome) -> u64 {
     results.values().filter(|entry| entry.outcome == outcome).map(|entry| entry.tests).sum()

@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 
 /// Limit of `configure`, and of `make`, in minutes.
 const BUILDING: u64 = 20;
+/// The flags with which programs run in domains.
+pub const FLAGS: &str = "--build-tree --program /bin/sh --net loopback --threads 16";
 /// The output of the tests.
 const CHECK_LOG: &str = "sfi-check.log";
 
@@ -35,7 +37,7 @@ impl Side {
     fn flags(self) -> &'static str {
         match self {
             Side::Native => "",
-            Side::Domain => "--build-tree --program /bin/sh --net loopback --threads 16",
+            Side::Domain => FLAGS,
         }
     }
 
