@@ -652,6 +652,18 @@ impl Walk<'_, '_, '_> {
             self.leaves(stand)?;
             let through = sets::number(insn.ins.op0_register()) == Some(RAX);
             let (count, unkept) = (stand.facts.count && !through, self.unkept(stand));
+            if targets.inside.is_empty() {
+                // No label can be its target, so it is a tail call. Its callee is as unknown as
+                // that of a call through a pointer.
+                block.ops.push(Op::Lose(at, lost));
+                if let Some(target) =
+                    sets::number(insn.ins.op0_register()).filter(|_| insn.ins.op0_kind() == OpKind::Register)
+                {
+                    block.ops.push(Op::Forget(whole(target)));
+                }
+                block.ops.push(Op::Tail(at, Callee::Unknown { count }, unkept));
+                return Ok(false);
+            }
             block.ops.push(Op::Leave { at, count, lost, unkept });
         }
         if !targets.tail && targets.inside.is_empty() {
