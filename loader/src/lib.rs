@@ -89,6 +89,7 @@ mod vm;
 mod world;
 
 pub use fault::limits::{Budget, Limits};
+pub use fault::outside::{OUTSIDE_SIGNALS, end_by_signal, take_signals, wait_for_signals};
 pub use fault::report::{AddressClass, Fault, FaultKind};
 pub use fault::signals::interrupt;
 pub use fault::stray::{Distance, Nearest, Stray, Whose};
@@ -121,7 +122,7 @@ pub use spec::{
     Access, DEFAULT_CALLBACKS, DEFAULT_CONTROL_STACK, DEFAULT_FIBERS, DEFAULT_MEMORY, DEFAULT_STACK, DomainSpec, Entry,
     Import, MAX_CONTROL_STACK, MAX_FIBERS, MAX_SPARE, MIN_CONTROL_STACK, Placement, Restart, Trust,
 };
-pub use vm::child::apart;
+pub use vm::child::{apart, replace};
 pub use vm::closed::PageAccess;
 pub use vm::error::MapError;
 pub use vm::ledger::window_of;

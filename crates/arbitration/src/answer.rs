@@ -181,9 +181,8 @@ impl Arbiter {
             libc::SYS_kill => spawn::kill(state, self.number(), a, b),
             libc::SYS_tkill => state.signals.send(&[a], b),
             requests::EXECUTE => self.spawn(cx, state, &request.args),
-            // Nothing replaces a running program.
-            libc::SYS_execve => Err(Errno::NOSYS),
-            libc::SYS_wait4 if self.programs.is_empty() => Err(self.denial.errno()),
+            libc::SYS_execve => self.execute(cx, state, [a, b, c]),
+            libc::SYS_wait4 if self.starts_nothing() => Err(self.denial.errno()),
             libc::SYS_wait4 => spawn::wait(cx, state, &request.args, longest),
             libc::SYS_tgkill => state.signals.send(&[a, b], c),
             libc::SYS_arch_prctl => start::set_thread_pointer(cx.thread_pointer(), a, b),

@@ -51,7 +51,8 @@ pub use descriptors::Stdio;
 pub use log::{Counts, Logger, Record};
 pub use policy::{CLOCK_RESOLUTION, Denial, Policy, Quota};
 pub use process::Exit;
-pub use programs::Startable;
+pub use programs::{Beneath, Options, Startable};
+pub use spawn::Successor;
 pub use start::{ARGUMENT_BYTES, Program, arguments, random_bytes};
 pub use tree::Preopen;
 
@@ -113,6 +114,10 @@ pub struct Arbiter {
     clock: Clock,
     /// The programs that the domain may start.
     programs: Vec<Startable>,
+    /// The programs beneath its directories that it may start.
+    beneath: Option<Beneath>,
+    /// Takes the program that replaces this one, if the host runs it.
+    successor: Option<Successor>,
     /// Says whether the domain may have sockets.
     loopback: bool,
     /// The state of each life of the domain and of its instances.
@@ -125,6 +130,10 @@ pub struct Arbiter {
     patience: Duration,
     counts: Counts,
     logger: Option<Logger>,
+    /// Says whether a whole program's exit ends this process at once.
+    at_once: bool,
+    /// Says whether signals of other processes are the domain's.
+    outside: bool,
     /// The timer of a domain without threads, once it was set.
     alarm: Option<Alarm>,
 }
@@ -148,12 +157,16 @@ impl Arbiter {
             tenants: Tenants::new(preopens, policy.working, stdio, policy.quota.descriptors, clock),
             quota: policy.quota,
             programs: policy.programs,
+            beneath: policy.beneath,
+            successor: None,
             loopback: policy.loopback,
             program: false,
             threads: false,
             patience: policy.quota.wait,
             counts: Counts::default(),
             logger: None,
+            at_once: false,
+            outside: false,
             alarm: None,
         }
     }
@@ -169,6 +182,32 @@ impl Arbiter {
     #[must_use]
     pub fn program(mut self) -> Self {
         self.program = true;
+        self
+    }
+
+    /// Passes on signals that other processes send to this one, once the domain handles or ignores
+    /// them: SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2 and SIGTERM. It must have threads
+    /// ([`Crew`]), because other domains' waits do not end with a signal. Without a handler of the
+    /// domain the process ends, as by the signal.
+    #[must_use]
+    pub fn outside_signals(mut self) -> Self {
+        self.outside = true;
+        self
+    }
+
+    /// Ends this process at once at the exit of a whole program without threads, with its code, in
+    /// place of unwinding the host. For hosts that have nothing else to do.
+    #[must_use]
+    pub fn exit_at_once(mut self) -> Self {
+        self.at_once = true;
+        self
+    }
+
+    /// Lets the domain replace itself by a granted program (`execve`), if it is a whole program. It
+    /// ends, and the host runs the program ([`Successor::run`]). Without this, `execve` fails.
+    #[must_use]
+    pub fn successor(mut self, successor: &Successor) -> Self {
+        self.successor = Some(successor.clone());
         self
     }
 
@@ -200,6 +239,8 @@ impl Arbiter {
         let (mut state, mut heap) = self.take(cx);
         let answer = self.respond(cx, &mut state, &mut heap, &request, None);
         if let Some(exit) = state.exit {
+            // The programs that it started end with it.
+            drop(state);
             return self.end(exit);
         }
         self.watch_timer(cx, &mut state);
@@ -311,6 +352,9 @@ impl Arbiter {
 
     /// Ends the domain. Its state is already gone.
     fn end(&self, exit: Exit) -> Result<u64, HostError> {
+        if self.program && self.at_once && self.successor.as_ref().is_none_or(Successor::is_none) {
+            std::process::exit(exit.0 & 0xff);
+        }
         if self.program {
             std::panic::resume_unwind(Box::new(exit));
         }

@@ -2,7 +2,7 @@
 
 use crate::calls::Calls;
 use crate::errno::Errno;
-use crate::programs::Startable;
+use crate::programs::{Beneath, Startable};
 use crate::tree::{Preopen, Tree};
 use crate::walk::{Intent, Last};
 use std::time::Duration;
@@ -93,6 +93,8 @@ pub struct Policy {
     /// The programs that it may start. A program of the host must not lie beneath a directory that
     /// the domain may change.
     pub programs: Vec<Startable>,
+    /// The programs beneath its directories that it may start.
+    pub beneath: Option<Beneath>,
     /// Says whether it may have sockets at 127.0.0.1 and ::1. They reach every service there.
     pub loopback: bool,
 }
@@ -121,6 +123,7 @@ impl Default for Policy {
             quota: Quota::default(),
             clock: CLOCK_RESOLUTION,
             programs: Vec::new(),
+            beneath: None,
             loopback: false,
         }
     }

@@ -4,11 +4,16 @@
 //! arguments, but not the file. A program that is run in a domain of its own is started by a
 //! *runner*, with options that the host chose.
 
-use crate::tree::{Preopen, absolute};
-use rustix::fs::stat;
+use crate::errno::Errno;
+use crate::file_system::kind;
+use crate::tree::{Preopen, Tree, absolute};
+use crate::walk::{Intent, Last};
+use rustix::fs::{FileType, Mode, OFlags, stat};
 use std::ffi::{OsStr, OsString};
-use std::io::{Error, ErrorKind};
-use std::os::unix::ffi::OsStrExt;
+use std::fs::File;
+use std::io::{Error, ErrorKind, Read};
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -16,6 +21,8 @@ use std::process::Command;
 const HARMLESS: [&str; 5] = ["LANG", "TERM", "COLUMNS", "LINES", "POSIXLY_CORRECT"];
 /// The start of the names of further such variables.
 const LOCALE: &str = "LC_";
+/// Bytes of a file that tell whether it is a program for a domain.
+const HEAD: u64 = 4096;
 /// The variable that names the places of programs. Its value is the host's.
 const PATH: &str = "PATH";
 
@@ -34,6 +41,45 @@ enum Kind {
     Host(Vec<String>),
     /// A program for a domain: the program that runs it, with its first arguments.
     Domain(PathBuf, Vec<OsString>),
+}
+
+/// The options with which a runner runs a file in a domain, if the file's first bytes are those of
+/// such a program.
+pub type Options = Box<dyn Fn(&[u8]) -> Option<Vec<OsString>> + Send>;
+
+/// Programs that a domain may start wherever they lie beneath its directories. They run in domains
+/// of their own.
+pub struct Beneath {
+    /// The program that runs them (see [`Startable::domain`]).
+    pub runner: PathBuf,
+    /// Its options.
+    pub options: Options,
+}
+
+impl std::fmt::Debug for Beneath {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Beneath").field("runner", &self.runner).finish_non_exhaustive()
+    }
+}
+
+impl Beneath {
+    /// Returns the program that a path of the domain means.
+    pub(crate) fn program(&self, tree: &Tree, path: &str) -> Result<Startable, Errno> {
+        let found = tree.look_up(&tree.working, path, Last::Follow, Intent::Read)?;
+        let (_, stat) = found.target()?;
+        if kind(stat) != FileType::RegularFile || stat.st_mode & 0o111 == 0 {
+            return Err(Errno::ACCES);
+        }
+        let mut open = File::from(found.open(OFlags::RDONLY, Mode::empty())?.0);
+        // The name of the file that the tree led to. A file that comes into its place meanwhile is
+        // a program for a domain, or the runner refuses it.
+        let file = rustix::fs::readlink(format!("/proc/self/fd/{}", open.as_raw_fd()), Vec::new())?;
+        let file = PathBuf::from(OsString::from_vec(file.into_bytes()));
+        let mut head = Vec::new();
+        (&mut open).take(HEAD).read_to_end(&mut head)?;
+        let options = (self.options)(&head).ok_or(Errno(libc::ENOEXEC))?;
+        Ok(Startable::domain(&absolute(&tree.working, path), &file, &self.runner, options)?)
+    }
 }
 
 /// One start of a program: the values that the domain chose.

@@ -392,6 +392,17 @@ impl Signals {
         self.begin(cx, frame, information(signal, SI_USER, 0), (signal, before))
     }
 
+    /// Says whether a signal has its default action.
+    pub(crate) fn is_default(&self, signal: u64) -> bool {
+        self.actions[signal as usize - 1].handler == libc::SIG_DFL as u64
+    }
+
+    /// Returns those of some signals, by their bits, that the domain handles or ignores.
+    pub(crate) fn chosen(&self, of: u64) -> u64 {
+        let of = (1..=SIGNALS).filter(|signal| of & bit(*signal) != 0 && !self.is_default(*signal));
+        of.fold(0, |all, signal| all | bit(signal))
+    }
+
     /// Brings back the mask from before a suspension, because no handler will.
     fn resume(&mut self) {
         if let Some(mask) = self.suspended.take() {

@@ -1,4 +1,4 @@
-//! `posix_spawn`: a request of the support code, in place of `fork` and `execve`.
+//! `posix_spawn`, a request of the support code in place of `fork`, and `execve`.
 //!
 //! All of it is copied from the domain before it is judged. File actions work on a copy of the
 //! domain's descriptors, by the rules of the domain's own calls. The new program gets the first
@@ -7,18 +7,21 @@
 use crate::descriptors::{Descriptors, Kind, Open};
 use crate::errno::Errno;
 use crate::paths::copy_in;
-use crate::process::SELF;
-use crate::programs::{Start, meant};
+use crate::process::{Exit, SELF};
+use crate::programs::{Start, Startable, meant};
 use crate::start::ARGUMENT_BYTES;
 use crate::tenant::State;
+use crate::tree::Tree;
 use crate::words::word;
 use crate::{Arbiter, directories, files};
 use rustix::fs::{Mode, OFlags};
 use sfi_loader::HostCall;
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Most file actions of one request.
@@ -104,22 +107,65 @@ fn actions(cx: &HostCall<'_>, at: u64) -> Result<Vec<u64>, Errno> {
     Ok(all)
 }
 
+/// A program that is ready to start.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    command: Command,
+    /// Its working directory, which the command names until it runs.
+    _directory: Option<OwnedFd>,
+}
+
 impl Arbiter {
-    /// Starts a granted program. Returns its number.
-    pub(crate) fn spawn(&mut self, cx: &mut HostCall<'_>, state: &mut State, args: &[u64; 6]) -> Result<u64, Errno> {
-        let [path, list, attributes, argv, envp, search] = *args;
-        if self.programs.is_empty() {
-            return Err(self.denial.errno());
-        }
-        let path = copy_in(cx, path)?;
-        let program = meant(&self.programs, &path, &state.tree.working, search != 0).ok_or(Errno::NOENT)?;
-        if program.is_changeable(state.tree.preopens()) {
+    /// Says whether no program is granted.
+    pub(crate) fn starts_nothing(&self) -> bool {
+        self.programs.is_empty() && self.beneath.is_none()
+    }
+
+    /// Finds the granted program that a domain means.
+    fn granted(&self, tree: &Tree, path: &str, search: bool) -> Result<Cow<'_, Startable>, Errno> {
+        let granted = meant(&self.programs, path, &tree.working, search);
+        if granted.is_some_and(|program| program.is_changeable(tree.preopens())) {
             return Err(Errno::ACCES);
         }
-        check_attributes(cx, attributes)?;
+        match (granted, &self.beneath) {
+            (Some(program), _) => Ok(Cow::Borrowed(program)),
+            (None, Some(beneath)) if !search || path.contains('/') => Ok(Cow::Owned(beneath.program(tree, path)?)),
+            _ => Err(Errno::NOENT),
+        }
+    }
+
+    /// Prepares a granted program with arguments, environment, descriptors and working directory.
+    fn prepare(
+        &self,
+        cx: &HostCall<'_>,
+        program: &Startable,
+        (argv, envp): (u64, u64),
+        (files, tree): (&Descriptors, &Tree),
+    ) -> Result<Prepared, Errno> {
         let mut room = ARGUMENT_BYTES as usize;
         let arguments = strings(cx, argv, &mut room)?;
         let environment = strings(cx, envp, &mut room)?;
+        let mut command = program.command(&Start { arguments, environment, working: tree.working.clone() });
+        let directory = if program.is_host() { tree.working_directory()? } else { None };
+        // The new process has the descriptor until it runs the program.
+        let place = directory.as_ref().map(|fd| format!("/proc/self/fd/{}", fd.as_raw_fd()));
+        if program.is_host() {
+            command.current_dir(place.as_deref().unwrap_or("/"));
+        }
+        let streams = (0..STANDARD).map(|number| stream(files, number)).collect::<Result<Vec<_>, _>>()?;
+        connect(&mut command, streams);
+        Ok(Prepared { command, _directory: directory })
+    }
+
+    /// Starts a granted program. Returns its number.
+    pub(crate) fn spawn(&mut self, cx: &mut HostCall<'_>, state: &mut State, args: &[u64; 6]) -> Result<u64, Errno> {
+        let [path, list, attributes, argv, envp, search] = *args;
+        if self.starts_nothing() {
+            return Err(self.denial.errno());
+        }
+        let path = copy_in(cx, path)?;
+        let program = self.granted(&state.tree, &path, search != 0)?.into_owned();
+        check_attributes(cx, attributes)?;
         let (mut files, mut tree) = (state.files.fork(), state.tree.clone());
         for action in actions(cx, list)? {
             let (command, descriptor) = pair(cx, action.wrapping_add(COMMAND))?;
@@ -144,19 +190,55 @@ impl Arbiter {
                 _ => return Err(Errno::INVAL),
             }
         }
-        let is_host = program.is_host();
-        let mut command = program.command(&Start { arguments, environment, working: tree.working.clone() });
-        let directory = if is_host { tree.working_directory()? } else { None };
-        // The new process has the descriptor until it runs the program.
-        let place = directory.as_ref().map(|fd| format!("/proc/self/fd/{}", fd.as_raw_fd()));
-        if is_host {
-            command.current_dir(place.as_deref().unwrap_or("/"));
-        }
-        let streams = (0..STANDARD).map(|number| stream(&files, number)).collect::<Result<Vec<_>, _>>()?;
-        connect(&mut command, streams);
-        let number = state.children.start(&mut command, self.quota.children)?;
+        let mut prepared = self.prepare(cx, &program, (argv, envp), (&files, &tree))?;
+        let number = state.children.start(&mut prepared.command, self.quota.children)?;
         state.files.share_pipes();
         Ok(number)
+    }
+
+    /// `execve`: ends the domain, and keeps a granted program to run in its place. Only a whole
+    /// program is replaced, if its host does that.
+    pub(crate) fn execute(
+        &self,
+        cx: &HostCall<'_>,
+        state: &mut State,
+        [path, argv, envp]: [u64; 3],
+    ) -> Result<u64, Errno> {
+        let Some(successor) = self.successor.as_ref().filter(|_| self.program && !self.starts_nothing()) else {
+            return Err(self.denial.errno());
+        };
+        let path = copy_in(cx, path)?;
+        let program = self.granted(&state.tree, &path, false)?;
+        successor.put(self.prepare(cx, &program, (argv, envp), (&state.files, &state.tree))?);
+        state.exit = Some(Exit(NOT_REPLACED));
+        Ok(0)
+    }
+}
+
+/// The exit code of a program whose host does not replace it: the code of a shell that cannot run
+/// a program.
+const NOT_REPLACED: i32 = 126;
+
+/// The program that a whole program asked to be replaced by (`execve`), in a handle that stays
+/// valid after the arbiter is gone.
+#[derive(Clone, Debug, Default)]
+pub struct Successor(Arc<Mutex<Option<Prepared>>>);
+
+impl Successor {
+    fn put(&self, prepared: Prepared) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(prepared);
+    }
+
+    /// Says whether no program was asked for.
+    pub(crate) fn is_none(&self) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_none()
+    }
+
+    /// Replaces this process by the program, if one was asked for. Returns the error if that fails.
+    /// The domain's world must be gone, so that the programs end that it started.
+    pub fn run(&self) -> Option<std::io::Error> {
+        let mut prepared = self.0.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+        Some(sfi_loader::replace(&mut prepared.command))
     }
 }
 

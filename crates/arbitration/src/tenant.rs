@@ -77,6 +77,11 @@ impl Tenants {
         }
     }
 
+    /// Returns the state of the last caller.
+    pub(crate) fn last(&mut self) -> Option<&mut State> {
+        self.states.last_mut()
+    }
+
     /// Puts a state back.
     pub(crate) fn put(&mut self, state: State) {
         self.states.push(state);

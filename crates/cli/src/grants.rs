@@ -3,7 +3,7 @@
 use crate::build_tree::{self, BuildTree};
 use crate::linked::{self, ChildOptions};
 use anyhow::Context;
-use sfi_arbitration::{Arbiter, Denial, Logger, Policy, Preopen, Quota, Record, Startable, Stdio, manifest};
+use sfi_arbitration::{Arbiter, Beneath, Denial, Logger, Policy, Preopen, Quota, Record, Startable, Stdio, manifest};
 use sfi_loader::manifest::{Log, Time};
 use std::ffi::OsString;
 use std::io::Read;
@@ -29,7 +29,8 @@ pub struct Grants {
     #[arg(long = "dir-read", value_name = "HOST[::GUEST]")]
     pub readable: Vec<String>,
     /// Program: inside a build tree it sees that tree and may change it, reads the tree's sources,
-    /// starts in this working directory, and has this environment. The tree is that of Makefiles,
+    /// starts in this working directory, and has this environment. It may start the tree's outputs
+    /// of `sfi cc` as --program says. The tree is that of Makefiles,
     /// or of configure, CMake or Meson, around the working directory. Elsewhere this option grants
     /// nothing. Programs that are run by their names use it by default.
     #[arg(long)]
@@ -101,8 +102,8 @@ pub struct Grants {
 
 impl Grants {
     /// Returns the arbiter. No sleep is longer than `time_limit`. `options` are those of `sfi run`
-    /// for programs that run in domains of their own.
-    pub fn arbiter(&self, time_limit: Option<Duration>, options: &ChildOptions) -> anyhow::Result<Arbiter> {
+    /// for programs that run in domains of their own. Without them no program starts.
+    pub fn arbiter(&self, time_limit: Option<Duration>, options: Option<&ChildOptions>) -> anyhow::Result<Arbiter> {
         let mut preopens = Vec::new();
         for (host, guest, writable) in self.names(&self.directories, &self.readable) {
             let preopen = Preopen::open(Path::new(host), guest, writable);
@@ -129,9 +130,14 @@ impl Grants {
         let quota = Quota { descriptors, written, created, children, ..Quota::default() }.within(time_limit);
         let calls = manifest::calls(&self.allow, &self.deny)?;
         let (denial, clock) = (self.denied, self.clock_resolution.0);
-        let programs = self.programs.iter().map(|grant| self.startable(grant, options)).collect::<Result<_, _>>()?;
+        let (mut programs, mut beneath) = (Vec::new(), None);
+        if let Some(options) = options {
+            programs = self.programs.iter().map(|grant| self.startable(grant, options)).collect::<Result<_, _>>()?;
+            beneath = tree.as_ref().map(|_| in_tree(options)).transpose()?;
+        }
         let loopback = self.net.is_some();
-        let mut policy = Policy { calls, preopens, denial, quota, clock, programs, loopback, ..Policy::default() };
+        let mut policy =
+            Policy { calls, preopens, denial, quota, clock, programs, beneath, loopback, ..Policy::default() };
         let working = tree.as_ref().and_then(|(directory, _)| directory.to_str());
         if let Some(directory) = self.cwd.as_deref().or(working) {
             policy = policy.start_in(directory).with_context(|| format!("cannot start in `{directory}`"))?;
@@ -151,10 +157,7 @@ impl Grants {
             .and_then(|file| file.take(HEAD).read_to_end(&mut head))
             .with_context(|| format!("cannot read the program `{}`", file.display()))?;
         let startable = match linked::mode(&head) {
-            Some(mode) => {
-                let runner = std::env::current_exe().context("cannot find this program")?;
-                Startable::domain(name, file, &runner, options.with(mode))
-            }
+            Some(mode) => Startable::domain(name, file, &runner()?, options.with(mode)),
             None => Startable::host(name, file).map(|program| program.variables(&self.program_variables)),
         };
         startable.with_context(|| format!("cannot grant the program `{}`", file.display()))
@@ -216,6 +219,17 @@ impl Grants {
             (host, guest, may)
         })
     }
+}
+
+/// Returns the program that runs others in domains.
+fn runner() -> anyhow::Result<PathBuf> {
+    std::env::current_exe().context("cannot find this program")
+}
+
+/// Lets a program start the programs of its build tree, in domains of their own.
+fn in_tree(options: &ChildOptions) -> anyhow::Result<Beneath> {
+    let options = options.clone();
+    Ok(Beneath { runner: runner()?, options: Box::new(move |head| Some(options.with(linked::mode(head)?))) })
 }
 
 /// Adds a log on standard error. It ends after `records` calls.

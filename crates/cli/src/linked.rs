@@ -37,7 +37,7 @@ pub fn is_program(bytes: &[u8]) -> bool {
 }
 
 /// The options of `sfi run` with which a program starts others in domains of their own.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct ChildOptions(pub Vec<OsString>);
 
 impl ChildOptions {

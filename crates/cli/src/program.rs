@@ -3,8 +3,8 @@
 use crate::grants::Grants;
 use crate::heap::{Heaps, Report};
 use crate::linked::{ARCHIVE, ChildOptions, script};
-use anyhow::bail;
-use sfi_arbitration::{Counts, Crew, Death, Exit, GATEWAY, Program};
+use anyhow::{Context, bail};
+use sfi_arbitration::{Counts, Crew, Death, Exit, GATEWAY, Program, Successor};
 use sfi_loader::{CallError, DomainSpec, ImageStore, Import, LinkError, Mode, TypedFn, World};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -34,8 +34,8 @@ pub struct Setup<'a> {
     pub control_stack: u64,
     /// The grants of its system calls.
     pub grants: &'a Grants,
-    /// The options for programs that it starts.
-    pub children: ChildOptions,
+    /// The options for programs that it starts. Without them it starts none.
+    pub children: Option<ChildOptions>,
     /// Arguments after the program's name.
     pub arguments: &'a [OsString],
     /// Environment, `NAME=value`.
@@ -49,6 +49,8 @@ pub struct Setup<'a> {
     pub threads: usize,
     /// Keeps its verified image for the next run.
     pub keep: bool,
+    /// A debugger or perf sees its code.
+    pub observed: bool,
     /// Watches its heap.
     pub heaps: Option<Heaps>,
 }
@@ -108,13 +110,17 @@ pub fn run(mut setup: Setup<'_>, mut bytes: Vec<u8>, fault: u8) -> anyhow::Resul
     if let Some(heaps) = &mut setup.heaps {
         spec = heaps.watch(DOMAIN, spec);
     }
-    let arbiter = setup.grants.arbiter(setup.time_limit, &setup.children)?;
+    let successor = Successor::default();
+    let arbiter = setup.grants.arbiter(setup.time_limit, setup.children.as_ref())?.successor(&successor);
+    // Counts, blocks of the heap and records of debuggers come after the end.
+    let at_once = !setup.observed && !setup.grants.count_syscalls && setup.heaps.is_none();
+    let arbiter = if at_once { arbiter.exit_at_once() } else { arbiter };
     let counts = setup.grants.count_syscalls.then(|| arbiter.counts());
     let builder = World::builder().domain(spec).time_limit(setup.time_limit);
     let (mut builder, crew) = match setup.threads {
         1 => (arbiter.offer(builder, GATEWAY, true), None),
         _ => {
-            let crew = Crew::new(arbiter);
+            let crew = Crew::new(arbiter.outside_signals());
             (builder.host_fn(GATEWAY, crew.first()), Some(crew))
         }
     };
@@ -130,11 +136,16 @@ pub fn run(mut setup: Setup<'_>, mut bytes: Vec<u8>, fault: u8) -> anyhow::Resul
         builder = builder.image_store(store);
     }
     let mut world = builder.build()?;
-    let _report = Report::new(setup.heaps.take(), &world);
+    let report = Report::new(setup.heaps.take(), &world);
     let mut arguments = vec![setup.name.map_or_else(|| own_name(setup.path, linked), OsStr::to_owned)];
     arguments.extend_from_slice(setup.arguments);
     let program = Program { arguments, environment: setup.environment };
-    start(&mut world, DOMAIN, &program, crew.as_ref(), counts, fault)
+    let code = start(&mut world, DOMAIN, &program, crew.as_ref(), counts, fault)?;
+    drop((report, world, crew));
+    match successor.run() {
+        Some(error) => Err(error).context("cannot run the program that replaces this one"),
+        None => Ok(code),
+    }
 }
 
 /// Returns the directory of the user's verified images (XDG Base Directory Specification).

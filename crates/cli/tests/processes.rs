@@ -68,6 +68,64 @@ fn what_is_not_granted_does_not_start() {
     assert!(text(&missing.stderr).contains("cannot read the program `/nowhere/program`"), "{}", text(&missing.stderr));
 }
 
+/// Gives a program a build tree with files that are no programs.
+fn make_tree(bench: &Bench) {
+    use std::os::unix::fs::PermissionsExt;
+    bench.write("Makefile", b"");
+    bench.write("data", b"data\n");
+    bench.write("text", b"text\n");
+    std::fs::set_permissions(bench.path("text"), std::fs::Permissions::from_mode(0o700)).expect("changed");
+}
+
+#[test]
+fn programs_replace_themselves() {
+    for mode in MODES {
+        let (natives, domains) = (Bench::new(), Bench::new());
+        build(&natives, &domains, mode, "replace");
+        make_tree(&natives);
+        make_tree(&domains);
+        for way in ["itself", "search", "shell", "threads", "wrong"] {
+            let expected = Command::new(natives.path("replace"))
+                .arg(way)
+                .current_dir(natives.directory())
+                .env_clear()
+                .env("LANG", "C")
+                .output()
+                .expect("runs");
+            let mut command = sfi(&domains, &["run", "--mode", mode, "--no-cache", "--build-tree"]);
+            command.args(["--program", "/bin/sh", "--threads", if way == "threads" { "4" } else { "1" }]);
+            // Inside a build tree a program has the environment of `sfi`.
+            let output = command.args(["./replace", "--", way]).env_remove("PATH").output().expect("sfi runs");
+            assert_eq!(text(&output.stdout), text(&expected.stdout), "{mode} {way}: {}", text(&output.stderr));
+            assert_eq!(output.status, expected.status, "{mode} {way}: {}", text(&output.stderr));
+        }
+        for bench in [&natives, &domains] {
+            assert_eq!(std::fs::read_to_string(bench.path("out")).expect("made"), "to the file\n");
+        }
+    }
+}
+
+#[test]
+fn what_is_not_granted_replaces_nothing() {
+    let (natives, domains, outside) = (Bench::new(), Bench::new(), Bench::new());
+    build(&natives, &domains, "write", "replace");
+    make_tree(&domains);
+    let run = |way: &str, options: &[&str]| {
+        let output = sfi(&domains, &["run"]).args(options).args(["./replace", "--", way]).output().expect("sfi runs");
+        text(&output.stdout) + &text(&output.stderr)
+    };
+    assert_eq!(run("itself", &["--dir", "."]), "itself\nexecve: -1 Function not implemented\n");
+    assert_eq!(run("itself", &["--program", "/bin/sh"]), "itself\nexecve: -1 No such file or directory\n");
+    assert_eq!(run("itself", &["--build-tree", "--deny", "execve"]), "itself\nexecve: -1 Function not implemented\n");
+    assert_eq!(run("shell", &["--build-tree"]), "shell\n");
+    assert_eq!(std::fs::read_to_string(domains.path("out")).expect("made"), "execl: -1 No such file or directory\n");
+    // A started program starts nothing, and no link leads out of the tree.
+    assert_eq!(run("itself", &["--build-tree", "--started"]), "itself\nexecve: -1 Function not implemented\n");
+    std::fs::rename(domains.path("replace"), outside.path("replace")).expect("moved");
+    std::os::unix::fs::symlink(outside.path("replace"), domains.path("replace")).expect("a link");
+    assert_eq!(run("itself", &["--build-tree"]), "itself\nexecve: -1 No such file or directory\n");
+}
+
 /// A program that another one starts in a domain gets the grants of the first one, and no more.
 #[test]
 fn a_started_domain_has_its_parents_grants() {

@@ -4,8 +4,9 @@
 
 mod support;
 
+use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use support::{Bench, root, succeed};
 
 const MODES: [&str; 3] = ["write", "full", "match"];
@@ -62,6 +63,56 @@ fn timers_interrupt_work() {
 #[test]
 fn timers_switch_fibers() {
     same("fibers.c", 6);
+}
+
+/// Runs a program, and sends it the signals that its lines name. It also gets a line to read after
+/// them. Returns its output and its end.
+fn with_signals(mut command: Command) -> (String, std::process::ExitStatus) {
+    use std::io::{BufRead, BufReader, Write};
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("starts");
+    let mut input = child.stdin.take().expect("piped");
+    let mut all = String::new();
+    for line in BufReader::new(child.stdout.take().expect("piped")).lines() {
+        let line = line.expect("text");
+        for signal in line.split(' ').filter(|word| ["INT", "USR1", "TERM"].contains(word)) {
+            // It waits, reads or works by now.
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            succeed(Command::new("kill").args(["-s", signal, &child.id().to_string()]));
+        }
+        if line.starts_with("read") {
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            input.write_all(b"line\n").expect("written");
+        }
+        all += &(line + "\n");
+    }
+    (all, child.wait().expect("ends"))
+}
+
+/// Another process sends signals. A program with one thread is ended by them.
+#[test]
+fn signals_come_from_outside() {
+    let bench = Bench::new();
+    let (file, native) = (source("outside.c"), bench.path("native"));
+    succeed(Command::new("musl-gcc").args(["-O2", "-w"]).arg(&file).arg("-o").arg(&native));
+    let expected = with_signals(Command::new(&native));
+    assert_eq!(expected.0.lines().count(), 12, "{}", expected.0);
+    for mode in MODES {
+        build(&bench, mode, &file);
+        let mut threads = support::sfi(&bench, &["run", "--time-limit", "60", "--threads", "2", "--mode", mode]);
+        threads.arg("prog");
+        assert_eq!(with_signals(threads), expected, "{mode}");
+    }
+    // This signal is not ignored in the background either.
+    let source = std::fs::read_to_string(&file).expect("read").replace("INT", "TERM");
+    bench.write("term.c", source.as_bytes());
+    build(&bench, "write", &bench.path("term.c"));
+    for threads in ["2", "1"] {
+        let mut command = support::sfi(&bench, &["run", "--time-limit", "60", "--threads", threads]);
+        command.arg("prog");
+        let (text, end) = with_signals(command);
+        assert_eq!(end.signal(), Some(15), "{text}");
+        assert_eq!(text.lines().count() > 1, threads == "2", "{text}");
+    }
 }
 
 /// Beside another domain nothing interrupts a program, and its timer's signal waits for a call.

@@ -10,6 +10,7 @@ pub(crate) mod last;
 pub(crate) mod limits;
 pub(crate) mod meter;
 pub(crate) mod names;
+pub(crate) mod outside;
 pub(crate) mod purse;
 pub(crate) mod report;
 pub(crate) mod signal_room;

@@ -13,18 +13,13 @@ const FIRST: libc::c_uint = 3;
 pub fn apart(command: &mut Command) -> &mut Command {
     let parent = std::process::id();
     let prepare = move || {
-        // SAFETY: these calls take numbers only. They change the new process, in which nothing else
-        // runs, and are async-signal-safe.
-        let results = unsafe {
-            let all = libc::c_uint::MAX;
-            [
-                libc::syscall(libc::SYS_close_range, FIRST, all, libc::CLOSE_RANGE_CLOEXEC),
-                libc::syscall(libc::SYS_prctl, libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0),
-            ]
-        };
-        if results != [0, 0] {
+        // SAFETY: this call takes numbers only. It changes the new process, in which nothing else
+        // runs, and is async-signal-safe.
+        let killed = unsafe { libc::syscall(libc::SYS_prctl, libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0) };
+        if killed != 0 {
             return Err(io::Error::last_os_error());
         }
+        close_others()?;
         // A parent that died before the second call can kill nobody.
         // SAFETY: as above.
         match u32::try_from(unsafe { libc::getppid() }) {
@@ -35,4 +30,22 @@ pub fn apart(command: &mut Command) -> &mut Command {
     command.process_group(0);
     // SAFETY: the closure neither allocates nor locks: an error from a number holds no memory.
     unsafe { command.pre_exec(prepare) }
+}
+
+/// Replaces this process by a command's program, without any of this process' descriptors but the
+/// three standard ones, which the command names. Returns only if that fails.
+pub fn replace(command: &mut Command) -> io::Error {
+    // SAFETY: the closure neither allocates nor locks: an error from a number holds no memory.
+    unsafe { command.pre_exec(close_others) };
+    command.exec()
+}
+
+/// Lets all descriptors but the three standard ones close when the process runs another program.
+fn close_others() -> io::Result<()> {
+    let all = libc::c_uint::MAX;
+    // SAFETY: this call takes numbers only, and is async-signal-safe. It closes nothing now.
+    match unsafe { libc::syscall(libc::SYS_close_range, FIRST, all, libc::CLOSE_RANGE_CLOEXEC) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
 }

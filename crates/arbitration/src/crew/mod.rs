@@ -9,6 +9,7 @@ mod death;
 mod idle;
 mod kinds;
 mod member;
+mod outside;
 mod roster;
 mod spawn;
 mod waiting;
@@ -22,6 +23,7 @@ use crate::process::{Exit, SELF};
 use crate::signals::{ThreadSignals, bit_of};
 use crate::{Arbiter, Calls, Request, encode};
 use member::Member;
+use outside::Outside;
 use roster::Roster;
 use sfi_contract::{names, requests};
 use sfi_loader::{HostCall, HostError};
@@ -44,6 +46,7 @@ struct Shared {
     /// The longest wait for a pipe, a terminal or a socket, and the longest sleep.
     quota: crate::Quota,
     program: bool,
+    outside: Option<Outside>,
     waits: Waits,
     roster: Roster,
     alarm: Alarm,
@@ -58,6 +61,8 @@ struct Served {
     common: u64,
     /// The end of the timer, if its signal is not ignored.
     timer: Option<Instant>,
+    /// Signals of other processes that do not have their default action.
+    chosen: u64,
 }
 
 impl Crew {
@@ -70,6 +75,7 @@ impl Crew {
             clock: arbiter.clock,
             quota: arbiter.quota,
             program: arbiter.program,
+            outside: arbiter.outside.then(Outside::default),
             arbiter: Mutex::new(arbiter),
             waits: Waits::default(),
             roster: Roster::default(),
@@ -162,11 +168,17 @@ impl Shared {
     ) -> (Result<u64, Errno>, Option<Exit>) {
         let mut arbiter = self.arbiter();
         me.signals.add(self.waits.take(me.number));
-        let Served { answer, exit, common, timer } = arbiter.serve(cx, &mut me.signals, request, given);
+        let Served { answer, exit, common, timer, chosen } = arbiter.serve(cx, &mut me.signals, request, given);
         self.alarm.set(timer, || {
             let shared = Arc::downgrade(self);
             move || _ = shared.upgrade().inspect(|shared| shared.timer_ended())
         });
+        if let Some(outside) = &self.outside {
+            outside.take(chosen, || {
+                let shared = Arc::downgrade(self);
+                move |signals| Shared::came(shared.upgrade().as_deref(), signals)
+            });
+        }
         let blocked = me.signals.blocked();
         if me.told != blocked || common != 0 || self.waits.is_sent() || cx.is_interruption_wanted() {
             me.told = blocked;
@@ -180,6 +192,22 @@ impl Shared {
     fn timer_ended(&self) {
         let _arbiter = self.arbiter();
         self.waits.send_to_any(libc::SIGALRM as u64);
+    }
+
+    /// Passes on signals of other processes, by their bits. A signal that has its default action
+    /// again, or whose domain is gone, ends the process.
+    fn came(shared: Option<&Shared>, signals: u64) {
+        for signal in (1..=u64::from(u64::BITS)).filter(|signal| signals >> (signal - 1) & 1 != 0) {
+            let mut arbiter = shared.map(Shared::arbiter);
+            let state = arbiter.as_mut().and_then(|arbiter| arbiter.tenants.last());
+            match (shared, state) {
+                (Some(shared), Some(state)) if !state.signals.is_default(signal) => {
+                    let _ = state.signals.send(&[SELF], signal);
+                    shared.waits.send_to_any(signal);
+                }
+                _ => sfi_loader::end_by_signal(signal as i32),
+            }
+        }
     }
 
     /// Answers the calls that are about threads, and those that may wait, without the arbiter's
@@ -316,8 +344,9 @@ impl Arbiter {
             state.signals.enter(signals);
             let answer = arbiter.respond(cx, state, heap, request, given);
             state.signals.leave(signals);
+            let chosen = if arbiter.outside { state.signals.chosen(sfi_loader::OUTSIDE_SIGNALS) } else { 0 };
             let (common, timer) = (state.signals.common(), state.signals.timer_end());
-            Served { answer, exit: state.exit.take(), common, timer }
+            Served { answer, exit: state.exit.take(), common, timer, chosen }
         })
     }
 }

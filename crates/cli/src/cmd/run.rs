@@ -304,7 +304,7 @@ fn run_program(args: &Args, bytes: Vec<u8>) -> anyhow::Result<ExitCode> {
         stack: args.stack << 20,
         control_stack: args.control_stack,
         grants: &args.grants,
-        children: ChildOptions(inherited(args)),
+        children: (!args.started).then(|| ChildOptions(inherited(args))),
         arguments: &args.args,
         name: args.argv0.as_deref(),
         environment: program::environment(
@@ -316,6 +316,7 @@ fn run_program(args: &Args, bytes: Vec<u8>) -> anyhow::Result<ExitCode> {
         time_limit: args.time_limit,
         threads: args.threads,
         keep: !args.no_cache,
+        observed: args.gdb || args.perf,
         heaps: heaps(args, [args.threads])?,
     };
     program::run(setup, bytes, FAULT)

@@ -1,0 +1,39 @@
+//! Signals that other processes send to this one, and that a domain handles or ignores.
+
+use sfi_loader::{take_signals, wait_for_signals};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Bytes of the stack of the thread that passes them on.
+const STACK: usize = 64 << 10;
+
+/// The signals that were taken, by their bits. They stay taken.
+#[derive(Debug, Default)]
+pub(super) struct Outside(AtomicU64);
+
+impl Outside {
+    /// Takes more signals. The first ones start the thread, which passes the bits of signals that
+    /// come to the function that `tell` gives. If that fails, they keep their actions. Called with
+    /// the arbiter locked.
+    pub(super) fn take<T: Fn(u64) + Send + 'static>(&self, signals: u64, tell: impl FnOnce() -> T) {
+        let taken = self.0.load(Ordering::Relaxed);
+        if signals & !taken == 0 {
+            return;
+        }
+        if taken == 0 {
+            let tell = tell();
+            let run = move || {
+                while let Ok(signals) = wait_for_signals() {
+                    tell(signals);
+                }
+            };
+            let builder = std::thread::Builder::new().name("sfi-signals".into()).stack_size(STACK);
+            // Until something is taken it has nothing to wait for.
+            if take_signals(0).is_err() || builder.spawn(run).is_err() {
+                return;
+            }
+        }
+        if take_signals(signals & !taken).is_ok() {
+            self.0.store(taken | signals, Ordering::Relaxed);
+        }
+    }
+}
