@@ -87,6 +87,11 @@ const GNULIB: &[Known] = &[
     known("gnulib-tests/test-sigsegv-catch-stackoverflow2", OVERFLOW),
 ];
 
+const QUICKJS: &[Known] = &[
+    known("api-test", "makes a file in /tmp, which no flag grants (passes with `--dir /tmp`)"),
+    known("tests/test_std.js", "makes a file in /tmp, which no flag grants, and doubles itself by `fork`"),
+];
+
 const DIFFUTILS: &[Known] =
     &[known("tests/help-version", "sdiff replaces itself by diff with `execve`, as no program can")];
 
@@ -181,6 +186,7 @@ pub const SUITES: &[Suite] = &[
         folder: "quickjs",
         prepare: concat!("cat > Makefile <<'END'\n", include_str!("quickjs.mk"), "END\n"),
         configure: None,
+        known: &[QUICKJS],
         ..USUAL
     },
 ];
