@@ -41,7 +41,7 @@ const STORES: &[(&str, &str)] = &[
     ("filled", "rep stosb"),
     ("filled_words", "rep stosq"),
     ("copied", "rep movsw"),
-    ("one", "stosd"),
+    ("one", "mov"),
     ("filled_flags", "rep stosb"),
 ];
 

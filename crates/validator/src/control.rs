@@ -190,12 +190,14 @@ impl Walk<'_, '_, '_> {
             return Ok(insn.end());
         }
         new.flags = std::array::from_fn(|_| self.values.junk());
-        // The upper half of the pointer may wait in a word of the TCB page.
-        if let Some(low) = sets::number(ins.op0_register()).map(|at| &mut new.registers[at]) {
-            for (_, upper) in &new.cells {
-                let whole = self.values.sum(*upper, *low, 1, 0);
-                if whole != *low && self.values.bits(whole, 0, 32) == *low {
-                    *low = whole;
+        // The upper half of the pointer may wait in a word of the TCB page or in a register.
+        if let Some(at) = sets::number(ins.op0_register()) {
+            let low = new.registers[at];
+            let words = new.cells.iter().map(|(_, word)| *word).chain(new.registers);
+            for upper in words.collect::<Vec<_>>() {
+                let whole = self.values.sum(upper, low, 1, 0);
+                if whole != low && self.values.bits(whole, 0, 32) == low {
+                    new.registers[at] = whole;
                     break;
                 }
             }

@@ -2,14 +2,12 @@
 
 use crate::code::{Flow, Index, Insn};
 use crate::difference::{Difference, unproved, wrong};
-use crate::sets::{self, Set};
+use crate::sets::{self, RDI, RSI, Set};
 use crate::value::Node;
 use crate::walk::{Block, Stand, Walk};
 use iced_x86::Mnemonic;
 
 const RCX: usize = 1;
-const RSI: usize = 6;
-const RDI: usize = 7;
 
 impl Walk<'_, '_, '_> {
     /// Compares the code from `std` to `cld`. Copies that run from the end became loops.

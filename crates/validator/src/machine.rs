@@ -2,7 +2,7 @@
 
 use crate::code::Insn;
 use crate::object::Spot;
-use crate::sets::{RBP, RSP, is_high, number};
+use crate::sets::{RBP, RDI, RSI, RSP, is_high, number};
 use crate::value::{FLAG_PART, Id, Node, Values};
 use iced_x86::{Instruction, InstructionInfoFactory, Mnemonic, OpKind, Register};
 use sfi_contract::Anchored;
@@ -264,6 +264,29 @@ impl Machine {
         }
     }
 
+    /// Executes a string instruction that moves one word. The direction flag is clear, or
+    /// `backwards` would compare the code.
+    fn move_once(&mut self, values: &mut Values, ins: &Instruction) -> Result<(), Unknown> {
+        let size = memory_size(ins);
+        let word = match ins.op1_kind() {
+            OpKind::Register => self.read(values, ins.op1_register()),
+            _ => {
+                let word = self.load(values, self.registers[RSI], size);
+                self.registers[RSI] = values.plus(self.registers[RSI], i64::from(size));
+                word
+            }
+        };
+        match ins.op0_kind() {
+            OpKind::Register => self.write(values, ins.op0_register(), word),
+            _ => {
+                let word = values.bits(word, 0, size as u8 * 8);
+                self.store(values, self.registers[RDI], size, word)?;
+                self.registers[RDI] = values.plus(self.registers[RDI], i64::from(size));
+            }
+        }
+        Ok(())
+    }
+
     /// Executes an instruction that is no branch.
     pub(crate) fn step(
         &mut self,
@@ -309,7 +332,7 @@ impl Machine {
                 let (a, b) = (self.operand(values, insn, 0, fields)?, self.operand(values, insn, 1, fields)?);
                 let sign = if ins.mnemonic() == Mnemonic::Add { 1 } else { -1 };
                 let mut sum = values.sum(a, b, sign, 0);
-                if self.is_new && ins.op1_kind() == OpKind::Memory {
+                if self.is_new {
                     sum = restored_pointer(values, sum).unwrap_or(sum);
                 }
                 let mut aside = self.clone();
@@ -317,6 +340,7 @@ impl Machine {
                 self.flags = aside.flags;
                 self.put(values, insn, fields, sum)
             }
+            _ if moves_once(ins) => self.move_once(values, ins),
             Mnemonic::Xlatb if ins.memory_base() == Register::RBX => {
                 let index = self.read(values, Register::AL);
                 let place = values.sum(self.registers[3], index, 1, 0);
@@ -400,6 +424,15 @@ impl Machine {
             _ => self.generic(values, factory, insn, fields),
         }
     }
+}
+
+/// Says whether this is a string instruction that moves one word.
+fn moves_once(ins: &Instruction) -> bool {
+    let word = !ins.has_rep_prefix() && !ins.has_repne_prefix();
+    let plain = |op| matches!(ins.op_kind(op), OpKind::MemoryESRDI | OpKind::MemorySegRSI | OpKind::Register);
+    let moves = writes_memory(ins.mnemonic())
+        || matches!(ins.mnemonic(), Mnemonic::Lodsb | Mnemonic::Lodsw | Mnemonic::Lodsd | Mnemonic::Lodsq);
+    ins.is_string_instruction() && moves && word && plain(0) && plain(1) && ins.segment_prefix() == Register::None
 }
 
 /// Says whether an immediate is the address of a place: a spot, or a distance from one. Numbers of

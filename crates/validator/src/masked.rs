@@ -2,11 +2,10 @@
 
 use crate::code::Index;
 use crate::difference::{Difference, unproved, wrong};
-use crate::sets;
+use crate::sets::{self, RDI};
 use crate::walk::{Block, Stand, Walk};
 use iced_x86::{Code, Instruction, OpKind, Register};
 
-const RDI: usize = 7;
 /// Bytes of a vector.
 const BYTES: u64 = 16;
 

@@ -22,6 +22,8 @@ pub(crate) const COUNT: Set = 1 << 40;
 pub(crate) const RAX: usize = 0;
 pub(crate) const RSP: usize = 4;
 pub(crate) const RBP: usize = 5;
+pub(crate) const RSI: usize = 6;
+pub(crate) const RDI: usize = 7;
 pub(crate) const R11: usize = 11;
 pub(crate) const R15: usize = 15;
 /// Registers that functions preserve: rbx, rbp, r12 to r15.

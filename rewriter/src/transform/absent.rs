@@ -13,6 +13,7 @@
 //!   become loops that copy from the end.
 
 use super::Transform;
+use super::string::{Unit, unit};
 use crate::analysis::r15::like;
 use crate::analysis::regs::bit;
 use crate::object::decode::{Dest, Flow};
@@ -94,17 +95,17 @@ impl Transform<'_, '_, '_> {
     /// 2:
     /// ```
     pub(super) fn copy_backwards(&mut self, movs: &Instruction) -> Result<(), Refusal> {
-        let Some((size, shape, load, store)) = backward_copy(movs) else {
+        let Some(Unit { size, register, load, store, .. }) = backward_copy(movs) else {
             return Err(self.refuse(Reason::NoSafeForm, "the direction flag is set for something other than copies"));
         };
         let scratch = self.scratch(bit(Register::RSI) | bit(Register::RDI) | bit(Register::RCX), 0)?;
-        let value = like(shape, scratch.register);
+        let value = like(register, scratch.register);
         if self.facts.budget {
             return Err(self.refuse(Reason::NoSafeForm, "a copy from the end has no charge of a budget"));
         }
         let (top, end) = (self.out.new_label(), self.out.new_label());
-        let step = |register, by: i64| {
-            Instruction::with2(Opcode::Lea_r64_m, register, MemoryOperand::with_base_displ(register, -by))
+        let step = |pointer, by: i64| {
+            Instruction::with2(Opcode::Lea_r64_m, pointer, MemoryOperand::with_base_displ(pointer, -by))
         };
         let error = |e: iced_x86::IcedError| self.facts.code.refuse(self.at, Reason::NoSafeForm, e.to_string());
         let load = Instruction::with2(load, value, MemoryOperand::with_base(Register::RSI)).map_err(error)?;
@@ -123,18 +124,11 @@ impl Transform<'_, '_, '_> {
     }
 }
 
-/// Returns the unit that a `rep movs` without prefixes copies: its size in bytes, a register of
-/// that size, and the instructions that load and store it.
-fn backward_copy(movs: &Instruction) -> Option<(i64, Register, Opcode, Opcode)> {
+/// Returns what a `rep movs` without prefixes copies at once.
+fn backward_copy(movs: &Instruction) -> Option<Unit> {
     let plain = movs.has_rep_prefix()
         && movs.op1_kind() == iced_x86::OpKind::MemorySegRSI
         && movs.segment_prefix() == Register::None;
-    match movs.code() {
-        _ if !plain => None,
-        Opcode::Movsb_m8_m8 => Some((1, Register::AL, Opcode::Mov_r8_rm8, Opcode::Mov_rm8_r8)),
-        Opcode::Movsw_m16_m16 => Some((2, Register::AX, Opcode::Mov_r16_rm16, Opcode::Mov_rm16_r16)),
-        Opcode::Movsd_m32_m32 => Some((4, Register::EAX, Opcode::Mov_r32_rm32, Opcode::Mov_rm32_r32)),
-        Opcode::Movsq_m64_m64 => Some((8, Register::RAX, Opcode::Mov_r64_rm64, Opcode::Mov_rm64_r64)),
-        _ => None,
-    }
+    let copies = matches!(movs.mnemonic(), Mnemonic::Movsb | Mnemonic::Movsw | Mnemonic::Movsd | Mnemonic::Movsq);
+    (plain && copies).then(|| unit(movs))
 }

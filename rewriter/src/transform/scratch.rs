@@ -43,6 +43,12 @@ impl Transform<'_, '_, '_> {
         GPRS & !busy & !bit(Register::RSP) & !bit(Register::R15) & !self.budget()
     }
 
+    /// Returns a dead register outside `avoid`.
+    pub(super) fn dead_register(&self, avoid: Set) -> Option<Register> {
+        let dead = self.dead() & !avoid;
+        ORDER.into_iter().find(|r| dead & bit(*r) != 0)
+    }
+
     /// Returns the register that holds the budget, if the text is budgeted.
     fn budget(&self) -> Set {
         if self.facts.budget { bit(sfi_contract::budget::REGISTER) } else { 0 }
@@ -52,8 +58,7 @@ impl Transform<'_, '_, '_> {
     pub(super) fn scratch(&mut self, avoid: Set, slot: u64) -> Result<Scratch, Refusal> {
         debug_assert!(slot < TCB_SCRATCH_SLOTS);
         let avoid = avoid | self.busy | self.budget();
-        let dead = self.dead() & !avoid;
-        if let Some(register) = ORDER.into_iter().find(|r| dead & bit(*r) != 0) {
+        if let Some(register) = self.dead_register(avoid) {
             self.busy |= bit(register);
             return Ok(Scratch { register, spilled: None });
         }
