@@ -9,7 +9,7 @@ use crate::sets::{self, RAX, Set, whole};
 use crate::value::{Id, Node};
 use crate::walk::{Block, Callee, Edge, Op, Stand, Walk, Way};
 use iced_x86::{Code as Opcode, FlowControl, Instruction, Mnemonic, OpKind, Register};
-use sfi_contract::layout::{DISPATCH, DISPATCH_MASK, HEADER_BASE, TCB_SCRATCH, TCB_SCRATCH_SLOTS};
+use sfi_contract::layout::{DISPATCH, DISPATCH_MASK, TCB_SCRATCH, TCB_SCRATCH_SLOTS};
 
 /// Most instructions of a check in mode match.
 const CHECK: usize = 24;
@@ -38,9 +38,14 @@ impl Walk<'_, '_, '_> {
     /// Executes new code up to a place that it falls into. A jump leads to code that several
     /// instructions share.
     pub(crate) fn run_to(&mut self, new: &mut Machine, stand: &mut Stand, end: (usize, u64)) -> Result<(), Difference> {
+        let begin = stand.place;
         let mut end = end;
         let mut flags = None;
+        let mut skipped: Option<(u64, Machine)> = None;
         for _ in 0..MOST {
+            if let Some((_, before)) = skipped.take_if(|(over, _)| stand.place.1 == *over) {
+                self.unchanged(new, &before)?;
+            }
             if stand.place == end {
                 return Ok(());
             }
@@ -66,9 +71,12 @@ impl Walk<'_, '_, '_> {
                         stand.place.1 = over;
                     } else if self.is_retry(&insn) {
                         stand.place.1 = insn.end();
-                    } else if insn.ins.mnemonic() == Mnemonic::Jrcxz {
-                        // A string instruction that runs zero times is skipped.
+                    } else if self.skips_string(&insn, begin, end) {
                         flags = Some((over, new.flags));
+                        stand.place.1 = insn.end();
+                    } else if insn.ins.mnemonic() == Mnemonic::Jrcxz && over <= end.1 && skipped.is_none() {
+                        // The check of a string that runs zero times is skipped.
+                        skipped = Some((over, new.clone()));
                         stand.place.1 = insn.end();
                     } else {
                         return wrong("a branch that the original program does not have");
@@ -165,44 +173,6 @@ impl Walk<'_, '_, '_> {
             return unproved("a relocation of the new code is not understood");
         };
         Ok(new.step(&mut self.values, &mut self.factory, insn, &fields)?)
-    }
-
-    /// Steps over `mov %edi,%edi ; add %gs:HEADER_BASE,%rdi`, which leaves a pointer into the
-    /// window as it was. Returns the offset after it.
-    fn string_region(&mut self, new: &mut Machine, insn: &Insn) -> Result<u64, Difference> {
-        let ins = &insn.ins;
-        let same = ins.mnemonic() == Mnemonic::Mov
-            && ins.op0_kind() == OpKind::Register
-            && ins.op1_kind() == OpKind::Register
-            && matches!(ins.op0_register(), Register::EDI | Register::ESI)
-            && ins.op0_register() == ins.op1_register();
-        if !same {
-            return Ok(insn.end());
-        }
-        let next = *self.new_insn((insn.section as usize, insn.end()))?;
-        let base = next.ins.code() == Opcode::Add_r64_rm64
-            && next.ins.op0_register() == ins.op0_register().full_register()
-            && next.ins.segment_prefix() == Register::GS
-            && next.ins.memory_base() == Register::None
-            && next.ins.memory_index() == Register::None
-            && next.ins.memory_displacement64() == HEADER_BASE.symbolic();
-        if !base {
-            return Ok(insn.end());
-        }
-        new.flags = std::array::from_fn(|_| self.values.junk());
-        // The upper half of the pointer may wait in a word of the TCB page or in a register.
-        if let Some(at) = sets::number(ins.op0_register()) {
-            let low = new.registers[at];
-            let words = new.cells.iter().map(|(_, word)| *word).chain(new.registers);
-            for upper in words.collect::<Vec<_>>() {
-                let whole = self.values.sum(upper, low, 1, 0);
-                if whole != low && self.values.bits(whole, 0, 32) == low {
-                    new.registers[at] = whole;
-                    break;
-                }
-            }
-        }
-        Ok(next.end())
     }
 
     /// Executes new code up to a branch and returns the branch. `jump`: the target, if the original

@@ -49,6 +49,7 @@ mod reference;
 mod report;
 mod returned;
 mod sets;
+mod strings;
 mod sums;
 mod tables;
 mod value;

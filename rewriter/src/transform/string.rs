@@ -18,7 +18,10 @@
 //! mov %edi,%edi ; add %s,%rdi                                 after
 //! ```
 //!
-//! That changes the flags. If they are live, or if the check of mode match needs the whole pointer,
+//! A copy or fill that runs zero times skips all of it (`jrcxz`), and with it the slow start of the
+//! instruction itself: musl's `memcpy` has one for up to seven bytes.
+//!
+//! The sums change the flags. If they are live, or if the check of mode match needs the whole pointer,
 //! the code is `mov %rdi,%gs:place` before, and `mov %edi,%gs:place ; mov %gs:place,%rdi` after.
 //! This load is slower: neither store holds all its bytes, so it waits until both are in the cache.
 
@@ -100,6 +103,10 @@ impl Transform<'_, '_, '_> {
         let rdi = (mask_rdi, Register::EDI, Register::RDI, RDI_SLOT);
         let masked = || [rsi, rdi].into_iter().filter(|(masked, ..)| *masked);
         let after = self.facts.live.after[self.at];
+        let none = (store && !self.matching() && !self.facts.budget).then(|| self.out.new_label());
+        if let Some(none) = none {
+            self.out.branch(Branch::Short(ShortBranch::Jrcxz), none);
+        }
         let flags = self.flags_live();
         let sums = !flags && after & FLAGS == 0 && !self.matching();
         let mut kept = Vec::new();
@@ -153,6 +160,7 @@ impl Transform<'_, '_, '_> {
             })?;
             self.busy &= !spare.map_or(0, bit);
         }
+        none.into_iter().for_each(|none| self.out.label(none));
         Ok(())
     }
 
