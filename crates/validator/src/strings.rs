@@ -48,8 +48,9 @@ impl Walk<'_, '_, '_> {
         Ok(next.end())
     }
 
-    /// Says whether a branch skips a string instruction that runs zero times: the instruction alone,
-    /// which then keeps its pointers and the flags, or a whole stretch in which it is the only one.
+    /// Says whether a branch skips a string instruction that runs zero times: the instruction
+    /// alone, which then keeps its pointers and the flags, or a whole stretch in which it is the
+    /// only one.
     pub(crate) fn skips_string(&self, branch: &Insn, begin: (usize, u64), end: (usize, u64)) -> bool {
         let (section, over) = (branch.section as usize, branch.ins.near_branch_target());
         let mut at = branch.end();

@@ -21,9 +21,10 @@
 //! A copy or fill that runs zero times skips all of it (`jrcxz`), and with it the slow start of the
 //! instruction itself: musl's `memcpy` has one for up to seven bytes.
 //!
-//! The sums change the flags. If they are live, or if the check of mode match needs the whole pointer,
-//! the code is `mov %rdi,%gs:place` before, and `mov %edi,%gs:place ; mov %gs:place,%rdi` after.
-//! This load is slower: neither store holds all its bytes, so it waits until both are in the cache.
+//! The sums change the flags. If they are live, or if the check of mode match needs the whole
+//! pointer, the code is `mov %rdi,%gs:place` before, and `mov %edi,%gs:place ; mov %gs:place,%rdi`
+//! after. This load is slower: neither store holds all its bytes, so it waits until both are in the
+//! cache.
 
 use super::Transform;
 use super::scratch::{fixed, spill_place};
@@ -41,7 +42,7 @@ const RDI_SLOT: u64 = 15;
 /// The spill place of the register through which a word moves.
 const WORD_SLOT: u64 = 0;
 
-/// What a string instruction moves at once.
+/// The bytes that a string instruction moves at once.
 #[derive(Clone, Copy)]
 pub(super) struct Unit {
     /// Bytes.
