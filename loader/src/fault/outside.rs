@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// The signals that can be taken: those with which people and programs ask a program for something.
 const OUTSIDE: [c_int; 6] = [SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGTERM];
 
-/// The bits of these signals.
+/// The bits of the signals that can be taken.
 pub const OUTSIDE_SIGNALS: u64 = bit(SIGHUP) | bit(SIGINT) | bit(SIGQUIT) | bit(SIGUSR1) | bit(SIGUSR2) | bit(SIGTERM);
 
 /// The signals that came and that nobody was told of, by their bits.
