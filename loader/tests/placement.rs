@@ -216,8 +216,14 @@ fn memory_access_is_bounds_checked() {
     assert_eq!(memory.read(value & 0xffff_ffff, 8).unwrap(), 7u64.to_le_bytes());
     memory.write(value, &[9]).unwrap();
     assert_eq!(memory.read(value, 1).unwrap(), [9]);
+    memory.store(value, 0x1_0009).unwrap();
+    assert_eq!(memory.load(value), Ok(0x1_0009));
+    for odd in [value + 1, value + 2] {
+        assert!(matches!(memory.store(odd, 0), Err(MemoryError::OutOfBounds { length: 4, .. })));
+    }
     for read_only in [fixed, run, header, table] {
         assert!(memory.read(read_only, 1).is_ok());
+        assert!(matches!(memory.store(read_only, 0), Err(MemoryError::ReadOnly { .. })));
         assert!(matches!(memory.write(read_only, &[0]), Err(MemoryError::ReadOnly { .. })));
     }
     for (pointer, length) in [

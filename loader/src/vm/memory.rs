@@ -136,6 +136,21 @@ impl Memory<'_> {
         }
     }
 
+    /// Stores a word of 32 bits at once, and once, while other threads may use it. A copy
+    /// ([`Memory::write`]) may store it twice, and undo what another thread made of it in between.
+    ///
+    /// # Errors
+    /// As [`Memory::writable`]; [`MemoryError::OutOfBounds`] also for an address that is no
+    /// multiple of 4.
+    pub fn store(&mut self, pointer: u64, word: u32) -> Result<(), MemoryError> {
+        let offset = self.find_writable(pointer, 4)?;
+        if !offset.bytes().is_multiple_of(4) {
+            return Err(MemoryError::OutOfBounds { offset: offset.bytes(), length: 4 });
+        }
+        self.window.store(offset, word);
+        Ok(())
+    }
+
     /// Copies `length` bytes out of the domain's memory.
     ///
     /// # Errors

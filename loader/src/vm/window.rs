@@ -377,6 +377,15 @@ impl Window {
         unsafe { AtomicU32::from_ptr(self.at(offset).pointer()).load(Ordering::SeqCst) }
     }
 
+    /// Stores an aligned word of 32 bits at once, and once, in memory that is mapped writable and
+    /// that other threads may use. [`Window::write`] may store a word twice.
+    pub(crate) fn store(&self, offset: WindowOffset, word: u32) {
+        self.touch(offset, 4);
+        assert!(offset.bytes().is_multiple_of(4), "an aligned word");
+        // SAFETY: as in `load`; the caller mapped the word read-write.
+        unsafe { AtomicU32::from_ptr(self.at(offset).pointer()).store(word, Ordering::SeqCst) };
+    }
+
     /// Reads memory that is mapped readable.
     pub(crate) fn read(&self, offset: WindowOffset, out: &mut [u8]) {
         self.touch(offset, out.len());

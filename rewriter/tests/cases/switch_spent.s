@@ -188,4 +188,7 @@ word:   lea     .Lthirteen(%rip),%rdx
         .long   .Lv-.Ltwelve, .Lw-.Ltwelve
 .Lthirteen:
         .long   .Lx-.Lthirteen, .Ly-.Lthirteen
+        .section .data.rel.ro,"aw"
+# With these pointers the jumps of goes may stay inside it.
+        .quad   .Lk, .Ll
         .section .note.GNU-stack,"",@progbits
