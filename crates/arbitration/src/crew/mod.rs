@@ -296,8 +296,8 @@ impl Shared {
     }
 
     /// Clears the word that tells of a thread's end. Those who wait for it may use the thread's
-    /// memory again, so nothing here does after it. musl's list of threads has its lock there, which
-    /// another thread takes as soon as it is free: it must not be freed twice.
+    /// memory again, so nothing here does after it. musl's list of threads has its lock there,
+    /// which another thread takes as soon as it is free: it must not be freed twice.
     fn clear(&self, cx: &mut HostCall<'_>, me: &Member) {
         if me.clear != 0 && cx.memory().store(me.clear, 0).is_ok() {
             self.waits.wake(me.clear, 1, ANY);
