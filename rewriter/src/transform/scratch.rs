@@ -43,10 +43,12 @@ impl Transform<'_, '_, '_> {
         GPRS & !busy & !bit(Register::RSP) & !bit(Register::R15) & !self.budget()
     }
 
-    /// Returns a dead register outside `avoid`.
-    pub(super) fn dead_register(&self, avoid: Set) -> Option<Register> {
-        let dead = self.dead() & !avoid;
-        ORDER.into_iter().find(|r| dead & bit(*r) != 0)
+    /// Takes a dead register outside `avoid`, if there is one.
+    pub(super) fn spare(&mut self, avoid: Set) -> Option<Scratch> {
+        let dead = self.dead() & !avoid & !self.busy;
+        let register = ORDER.into_iter().find(|r| dead & bit(*r) != 0)?;
+        self.busy |= bit(register);
+        Some(Scratch { register, spilled: None })
     }
 
     /// Returns the register that holds the budget, if the text is budgeted.
@@ -58,9 +60,8 @@ impl Transform<'_, '_, '_> {
     pub(super) fn scratch(&mut self, avoid: Set, slot: u64) -> Result<Scratch, Refusal> {
         debug_assert!(slot < TCB_SCRATCH_SLOTS);
         let avoid = avoid | self.busy | self.budget();
-        if let Some(register) = self.dead_register(avoid) {
-            self.busy |= bit(register);
-            return Ok(Scratch { register, spilled: None });
+        if let Some(spare) = self.spare(avoid) {
+            return Ok(spare);
         }
         let effects = &self.facts.effects[self.at];
         let busy = effects.uses | effects.writes | avoid;

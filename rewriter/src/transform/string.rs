@@ -112,9 +112,9 @@ impl Transform<'_, '_, '_> {
         let sums = !flags && after & FLAGS == 0 && !self.matching();
         let mut kept = Vec::new();
         for (_, low, whole, slot) in masked().filter(|(_, _, whole, _)| after & bit(*whole) != 0) {
-            let spare = if sums { self.spare() } else { None };
+            let spare = if sums { self.spare(0) } else { None };
             match spare {
-                Some(spare) => self.put_new(Instruction::with2(Opcode::Mov_r64_rm64, spare, whole))?,
+                Some(spare) => self.put_new(Instruction::with2(Opcode::Mov_r64_rm64, spare.register, whole))?,
                 None => self.store_fixed(spill_place(slot), whole)?,
             }
             kept.push((low, whole, slot, spare));
@@ -122,7 +122,7 @@ impl Transform<'_, '_, '_> {
         for (low, whole, slot, spare) in kept.iter().copied().filter(|_| sums) {
             self.put_new(Instruction::with2(Opcode::Mov_r32_rm32, low, low))?;
             self.put_new(match spare {
-                Some(spare) => Instruction::with2(Opcode::Sub_r64_rm64, spare, whole),
+                Some(spare) => Instruction::with2(Opcode::Sub_r64_rm64, spare.register, whole),
                 None => Instruction::with2(Opcode::Sub_rm64_r64, fixed(spill_place(slot)), whole),
             })?;
         }
@@ -156,10 +156,10 @@ impl Transform<'_, '_, '_> {
             }
             self.put_new(Instruction::with2(Opcode::Mov_r32_rm32, low, low))?;
             self.put_new(match spare {
-                Some(spare) => Instruction::with2(Opcode::Add_r64_rm64, whole, spare),
+                Some(spare) => Instruction::with2(Opcode::Add_r64_rm64, whole, spare.register),
                 None => Instruction::with2(Opcode::Add_r64_rm64, whole, fixed(place)),
             })?;
-            self.busy &= !spare.map_or(0, bit);
+            spare.map_or(Ok(()), |spare| self.release(spare))?;
         }
         none.into_iter().for_each(|none| self.out.label(none));
         Ok(())
@@ -197,13 +197,6 @@ impl Transform<'_, '_, '_> {
             self.put_new(Instruction::with2(Opcode::Lea_r64_m, pointer, next))?;
         }
         scratch.map_or(Ok(()), |scratch| self.release(scratch))
-    }
-
-    /// Takes a dead register, if there is one.
-    fn spare(&mut self) -> Option<Register> {
-        let spare = self.dead_register(self.busy)?;
-        self.busy |= bit(spare);
-        Some(spare)
     }
 
     /// Emits `mov %e,%e ; add %gs:HEADER_BASE,%r`.
