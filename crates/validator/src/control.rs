@@ -628,11 +628,7 @@ impl Walk<'_, '_, '_> {
                 // No label can be its target, so it is a tail call. Its callee is as unknown as
                 // that of a call through a pointer.
                 block.ops.push(Op::Lose(at, lost));
-                if let Some(target) =
-                    sets::number(insn.ins.op0_register()).filter(|_| insn.ins.op0_kind() == OpKind::Register)
-                {
-                    block.ops.push(Op::Forget(whole(target)));
-                }
+                block.forget_target(insn);
                 block.ops.push(Op::Tail(at, Callee::Unknown { count }, unkept));
                 return Ok(false);
             }

@@ -237,11 +237,7 @@ impl Walk<'_, '_, '_> {
         }
         let insn = self.context.old.text.insns[at];
         self.region(at, &insn, &mask, old, new, false, block)?;
-        if let Some(target) = sets::number(insn.ins.op0_register()).filter(|_| insn.ins.op0_kind() == OpKind::Register)
-        {
-            // The receiver's function cannot read the jump's target.
-            block.ops.push(Op::Forget(whole(target)));
-        }
+        block.forget_target(&insn);
         block.ops.push(Op::Far);
         Ok(false)
     }

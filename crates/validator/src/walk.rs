@@ -93,6 +93,16 @@ pub(crate) struct Block {
     pub edges: Vec<Edge>,
 }
 
+impl Block {
+    /// Notes that no function reads the register of an indirect jump that leads to it.
+    pub(crate) fn forget_target(&mut self, jump: &Insn) {
+        let target = jump.ins.op0_register();
+        if let Some(target) = sets::number(target).filter(|_| jump.ins.op0_kind() == OpKind::Register) {
+            self.ops.push(Op::Forget(whole(target)));
+        }
+    }
+}
+
 /// A register of the original program holds an entry, and that of the new one a slot of its target.
 #[derive(Clone, Copy)]
 pub(crate) struct Slotted {
