@@ -16,8 +16,8 @@ use rustix::fd::AsFd;
 use rustix::io::Errno;
 use sfi_verifier::{FinalText, Usage, Violation, verify_text};
 
-/// The byte between and after sections of text: `int3`, one instruction.
-const PADDING: u8 = 0xcc;
+/// The bytes between and after sections of text: `int3`, one instruction each.
+const PADDING: [u8; pages(1) as usize] = [0xcc; pages(1) as usize];
 
 /// Mappings of a part: its own, and the rest of the reservation that it cuts in two.
 pub(crate) const MAPPINGS: u64 = 2;
@@ -82,7 +82,7 @@ fn verify(
     window.read(at, &mut bytes);
     // The rest of the last page is `int3` only, so it breaks no rule and nothing runs through it.
     let (text, rest) = bytes.split_at(used as usize);
-    let text = if rest.iter().all(|byte| *byte == PADDING) { text } else { &bytes };
+    let text = if PADDING.starts_with(rest) { text } else { &bytes };
     let targets = slots.iter().chain(library.functions.values());
     let text = FinalText {
         bytes: text,
