@@ -15,6 +15,9 @@ pub struct Args {
     /// Measure the start of short programs instead
     #[arg(long, conflicts_with = "programs")]
     start: bool,
+    /// With --start: measure the start by this `sfi`, too, for example that of a release
+    #[arg(long, value_name = "FILE", requires = "start")]
+    released: Option<PathBuf>,
     /// Measure the tools instead: rewriting, loading, commands that do nothing
     #[arg(long, conflicts_with_all = ["programs", "start"])]
     tools: bool,
@@ -50,7 +53,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let sources = sources::directory()?;
     let sfi = sources.with_file_name("release").join("sfi");
     if args.start {
-        start::run(&sfi)?;
+        start::run(&sfi, args.released.as_deref())?;
         return Ok(ExitCode::SUCCESS);
     }
     let example = match (args.tools, args.threads) {

@@ -11,10 +11,11 @@ use std::time::{Duration, Instant};
 const RUNS: usize = 101;
 
 /// Compiles an empty program and sqlite's shell, measures them in turn, and prints medians.
+/// `released` is another `sfi` whose later runs are measured, too.
 ///
 /// # Errors
 /// A program cannot be built, or fails.
-pub fn run(sfi: &Path) -> anyhow::Result<()> {
+pub fn run(sfi: &Path, released: Option<&Path>) -> anyhow::Result<()> {
     sources::fetch(&["sqlite3"])?;
     let sqlite = sources::directory()?.join("sqlite3");
     let directory = sources::directory()?.with_file_name("start");
@@ -22,7 +23,9 @@ pub fn run(sfi: &Path) -> anyhow::Result<()> {
     let at = |name: &str| directory.join(name);
     std::fs::write(at("empty.c"), "int main(void) { return 0; }\n")?;
     let options = ["-O2", "-w", "-DSQLITE_THREADSAFE=0", "-DSQLITE_OMIT_LOAD_EXTENSION"];
-    println!("| program | native, ms | first run or `--no-cache` | later runs |\n| --- | --- | --- | --- |");
+    let mut columns = vec!["program", "native, ms", "first run or `--no-cache`", "later runs"];
+    columns.extend(released.map(|_| "later runs, released `sfi`"));
+    println!("| {} |\n|{}", columns.join(" | "), " --- |".repeat(columns.len()));
     for (title, name, files, arguments) in [
         ("an empty program", "empty", vec![at("empty.c")], vec![]),
         ("`sqlite3 -version`", "sqlite", vec![sqlite.join("shell.c"), sqlite.join("sqlite3.c")], vec!["-version"]),
@@ -35,29 +38,33 @@ pub fn run(sfi: &Path) -> anyhow::Result<()> {
         };
         build(&mut Command::new("gcc"), &native)?;
         build(Command::new(sfi).arg("cc"), &program)?;
-        let mut times: [Vec<Duration>; 3] = Default::default();
+        let mut commands = vec![Command::new(&native)];
+        for (sfi, again) in [(Some(sfi), false), (Some(sfi), true), (released, true)] {
+            let Some(sfi) = sfi else { continue };
+            let mut command = Command::new(sfi);
+            command.arg("run").args((!again).then_some("--no-cache")).arg(&program).arg("--");
+            commands.push(command);
+        }
+        for command in &mut commands {
+            command.args(&arguments).env("XDG_CACHE_HOME", at("cache"));
+            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        }
+        let mut times: Vec<Vec<Duration>> = vec![Vec::new(); commands.len()];
         for _ in 0..RUNS {
-            for (column, times) in times.iter_mut().enumerate() {
-                let mut command = match column {
-                    0 => Command::new(&native),
-                    _ => Command::new(sfi),
-                };
-                if column > 0 {
-                    command.arg("run").args((column == 1).then_some("--no-cache")).arg(&program).arg("--");
-                }
-                command.args(&arguments).env("XDG_CACHE_HOME", at("cache"));
-                command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+            for (command, times) in commands.iter_mut().zip(&mut times) {
                 let start = Instant::now();
                 ensure!(command.status()?.success(), "{title} failed");
                 times.push(start.elapsed());
             }
         }
-        let median = |times: &mut Vec<Duration>| {
-            times.sort_unstable();
-            times[times.len() / 2].as_secs_f64() * 1e3
-        };
-        let [native, first, later] = &mut times;
-        println!("| {title} | {:.2} | {:.2} | {:.2} |", median(native), median(first), median(later));
+        let medians: Vec<String> = times
+            .iter_mut()
+            .map(|times| {
+                times.sort_unstable();
+                format!("{:.2}", times[times.len() / 2].as_secs_f64() * 1e3)
+            })
+            .collect();
+        println!("| {title} | {} |", medians.join(" | "));
     }
     Ok(())
 }
