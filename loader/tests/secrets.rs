@@ -7,7 +7,7 @@ mod registers;
 use common::{assemble, function};
 use registers::canary::HOST;
 use registers::*;
-use sfi_loader::{DomainSpec, Import, Machine, Manage, Trust, TypedFn, World};
+use sfi_loader::{DomainSpec, HostError, Import, Machine, Manage, Trust, TypedFn, World};
 use std::arch::asm;
 
 const SIGHTS: [Sight; 2] = [Sight::Whole, Sight::Plain];
@@ -139,6 +139,56 @@ fn the_host_shows_nothing_to_domains() {
         dump.check_vectors(width, &[]);
         dump.check_x87(0x37f);
         assert_eq!(dump.mxcsr(), 0x1f80);
+    }
+}
+
+/// The words that a host function sets: its integer, rdx, and the low halves of xmm0 and xmm1.
+type Given = (u64, u64, u64, u64);
+
+/// Returns what a caller sees in its registers after a call of a host function that sets these
+/// words and leaves the host's values everywhere else. `fails`: the function fails then.
+fn given_by_the_host((machine, width): (Machine, Width), sight: Sight, set: Given, fails: bool) -> (World, Dump) {
+    let a = data() + &function("run", &("call give\n".to_owned() + &look(width, sight) + "ret"));
+    let mut world = World::builder()
+        .machine(machine)
+        .domain(
+            DomainSpec::new("a")
+                .object("a.o", assemble(&a))
+                .import("give", Import::host("give").signature("() -> int").on_fault(3)),
+        )
+        .host_fn("give", move |cx| {
+            cx.set_result_f64(f64::from_bits(set.2));
+            cx.set_second_result(set.1, f64::from_bits(set.3));
+            HOST.plant_here(width);
+            if fails { Err(HostError::new("no")) } else { Ok(set.0) }
+        })
+        .build()
+        .unwrap();
+    let run: TypedFn<fn()> = world.domain("a").unwrap().export("run").unwrap();
+    run.call(&mut world, ()).unwrap();
+    let dump = take(&mut world, "a");
+    (world, dump)
+}
+
+/// A structure of two eightbytes comes back in two registers. The other two, and the rest of all
+/// vector registers, hold nothing of the host.
+#[test]
+fn a_host_function_returns_the_registers_that_it_sets() {
+    for (variant, sight) in variants().into_iter().flat_map(|variant| SIGHTS.map(|sight| (variant, sight))) {
+        for (set, fails) in [
+            ((9, 8, 0, 0), false),
+            ((9, 0, 7, 0), false),
+            ((0, 0, 7, 6), false),
+            ((9, 8, 7, 6), false),
+            ((9, 8, 7, 6), true),
+        ] {
+            let (world, dump) = given_by_the_host(variant, sight, set, fails);
+            let (rax, rdx, xmm0, xmm1) = if fails { (3, 0, 0, 0) } else { set };
+            check_gprs(&dump, &world, "a", &[("rax", rax), ("rdx", rdx)]);
+            dump.check_vectors(variant.1, &[(0, xmm0), (1, xmm1)]);
+            dump.check_x87(0x37f);
+            assert_eq!(dump.mxcsr(), 0x1f80);
+        }
     }
 }
 

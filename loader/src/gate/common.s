@@ -246,7 +246,7 @@ sfi_gates_begin:
 .endm
 
 # Ends the call instead. eax is the status, r10 the binding, r11 the context. The host function's
-# gate has cleared everything else, and xmm0 is 0, because the function sets none.
+# gate has cleared everything else, and the other results are 0, because the function sets none.
 .macro REFUSE_CALL
     mov     {C_CURRENT}(%r11), %r11
     mov     {D_TCB}(%r11), %r11
@@ -305,7 +305,8 @@ sfi_args_\v\()_\n\m:
 .endm
 
 # The way back into a domain. rsp points to its return address. Passes rax if \rax and rdx if \rdx.
-# If \clear, it clears vector registers: xmm0 and xmm1 pass if \whole, the low half of xmm0 if \low.
+# If \clear, it clears vector registers: xmm0 and xmm1 pass if \whole, the low half of xmm0 if \low,
+# and that of xmm1 too if \low is 2.
 .macro RESULTS v, avx, name, rax, rdx, clear, whole, low
     .p2align 4
 sfi_results_\name\()_\v:
@@ -317,7 +318,11 @@ sfi_results_\name\()_\v:
     .else
     CLEAR_X \avx, 0
     .endif
+    .if \low > 1
+    LOW_X   \avx, 1
+    .else
     CLEAR_X \avx, 1
+    .endif
     .endif
     .irp n,2,3,4,5,6,7,8,9,10,11,12,13,14,15
     CLEAR_X \avx, \n

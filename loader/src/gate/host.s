@@ -49,7 +49,9 @@ sfi_gate_host_\v:
     and     $-{CONTROL_SIZE}, %r11
     mov     %eax, %ecx
     mov     {H_RAX}(%rsp), %rax
+    mov     {H_RDX}(%rsp), %rdx
     movq    {H_XMM0}(%rsp), %xmm0
+    movq    {H_XMM1}(%rsp), %xmm1
     cmp     ${E_PANIC}, %ecx
     je      61f
     mov     {C_CONTROL_SP}(%r11), %rsp

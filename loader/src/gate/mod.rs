@@ -125,8 +125,10 @@ core::arch::global_asm!(
     H_FLOATS = const offset_of!(HostFrame, floats),
     H_R15 = const offset_of!(HostFrame, r15),
     H_RAX = const offset_of!(HostFrame, rax),
+    H_RDX = const offset_of!(HostFrame, rdx),
     H_FRAME = const offset_of!(HostFrame, frame),
     H_XMM0 = const offset_of!(HostFrame, xmm0),
+    H_XMM1 = const offset_of!(HostFrame, xmm1),
     HOST_FRAME = const size_of::<HostFrame>(),
     T_GS = const offset_of!(ThreadState, gs),
     F_IN = const flag::IN,
@@ -227,7 +229,7 @@ pub struct Table {
     pub results_int: Results,
     /// The low half of xmm0 passes.
     pub results_float: Results,
-    /// rax and the low half of xmm0 pass.
+    /// rax, rdx and the low halves of xmm0 and xmm1 pass.
     pub results_host: Results,
     /// Ways into functions, by the number of integer arguments and that of floats, see [`floats`].
     pub arguments: [[usize; 11]; 7],

@@ -457,11 +457,23 @@ pub(crate) struct HostFrame {
     pub r15: u64,
     /// rax of the result.
     pub rax: u64,
+    /// rdx of the result.
+    pub rdx: u64,
     /// Low half of xmm0 of the result.
     pub xmm0: u64,
+    /// Low half of xmm1 of the result.
+    pub xmm1: u64,
     /// Address of the crossing's frame on the control stack. After the call it leads the gate to
     /// the world's context.
     pub frame: u64,
+}
+
+impl HostFrame {
+    /// Sets all registers of the result to 0. The caller gets every one of them.
+    #[inline]
+    pub(crate) fn clear_results(&mut self) {
+        (self.rax, self.rdx, self.xmm0, self.xmm1) = (0, 0, 0, 0);
+    }
 }
 
 /// A thread's record for this library. A thread local leads to it.

@@ -29,7 +29,7 @@
     RESULTS \v, \avx, int_all,     1, 0, 1, 0, 0
     RESULTS \v, \avx, float_leave, 0, 0, 0, 0, 0
     RESULTS \v, \avx, float_keep,  0, 0, 1, 0, 1
-    RESULTS \v, \avx, host_keep,   1, 0, 1, 0, 1
+    RESULTS \v, \avx, host_keep,   1, 1, 1, 0, 2
 
 # The addresses above, in the order of gate::Table.
     .section .data.rel.ro.sfi_gates,"aw",@progbits
@@ -50,7 +50,7 @@ sfi_table_\v:
     .quad   sfi_results_void_leave_\v, sfi_results_void_all_\v, sfi_results_void_all_\v
     .quad   sfi_results_int_leave_\v, sfi_results_int_all_\v, sfi_results_int_all_\v
     .quad   sfi_results_float_leave_\v, sfi_results_float_keep_\v, sfi_results_void_all_\v
-    .quad   sfi_results_int_leave_\v, sfi_results_host_keep_\v, sfi_results_int_all_\v
+    .quad   sfi_results_any_leave_\v, sfi_results_host_keep_\v, sfi_results_any_all_\v
     .irp n,0,1,2,3,4,5,6
     .irp m,0,1,2,3,4,5,6,7,8,9,10
     .quad   sfi_args_\v\()_\n\m

@@ -200,7 +200,7 @@ impl Common<'_> {
     }
 
     /// Fills in a call to a host function. The host is trusted and preserves the registers that the
-    /// ABI names. rax and xmm0 pass with any signature.
+    /// ABI names. Its results pass with any signature: those that it does not set are 0.
     fn to_host(&self, binding: &mut Binding, host: HostId, caller: &Side, signature: Option<&Signature>) {
         self.to_shim(binding, self.hosts[host].entry(), caller, signature);
     }

@@ -169,6 +169,15 @@ impl<'c> HostCall<'c> {
         unsafe { (*self.frame).xmm0 = u64::from(value.to_bits()) };
     }
 
+    /// Sets the second registers of the result: rdx, and the low half of xmm1. A structure of 9 to
+    /// 16 bytes is returned in two registers (psABI 3.2.3). If both its eightbytes are integers,
+    /// they are the integer that the function returns and `int`. If both are floating-point, they
+    /// are [`HostCall::set_result_f64`] and `float`. Otherwise no second register is used.
+    pub fn set_second_result(&mut self, int: u64, float: f64) {
+        // SAFETY: as in `set_result_f64`.
+        unsafe { ((*self.frame).rdx, (*self.frame).xmm1) = (int, float.to_bits()) };
+    }
+
     /// Returns the caller's name.
     pub fn caller(&self) -> &str {
         &self.held.domains[self.caller].name

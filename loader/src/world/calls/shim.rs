@@ -91,7 +91,6 @@ where
     unsafe {
         let host = (*binding).data.cast::<Record<F>>();
         if (*host).busy {
-            (*frame).xmm0 = 0;
             return refused(binding, frame, (*context).current, Status::Refused);
         }
         (*host).busy = true;
@@ -116,7 +115,7 @@ pub(crate) unsafe fn run(
     unsafe {
         let (caller, depth) = ((*context).current, (*context).depth);
         let watch = watch::of(&*context);
-        (*frame).xmm0 = 0;
+        (*frame).clear_results();
         if (*binding).pointers != 0
             && let Err(code) = declared(&Held::called_with(context), &*binding, &*frame, (*caller).index)
         {
@@ -220,8 +219,8 @@ unsafe fn refused(
 ) -> Status {
     // SAFETY: see the function's contract.
     unsafe {
+        (*frame).clear_results();
         (*frame).rax = (*binding).on_fault;
-        (*frame).xmm0 = 0;
         Inner::set_error(caller, status);
     }
     Status::Ok
