@@ -187,7 +187,8 @@ typedef struct sfi_record {
 } sfi_record;
 
 /* A function of the host. It returns SFI_OK, or any other status for a failure. *result starts as
- * 0. For a floating-point result, store its bits there. */
+ * 0. For a floating-point result, store its bits there. If the signature of a lent function or a
+ * callback has a structure of two eightbytes as its result, `result` is an array of two values. */
 typedef sfi_status (*sfi_host_fn)(void *user, sfi_host_call *call, sfi_value *result);
 /* A function of the host with a declaration. It gets one argument for each parameter. Its buffers
  * are the host's own copies, aligned for every type, and valid while the function runs. */
@@ -488,7 +489,8 @@ SFI_API sfi_status sfi_world_take_back(sfi_world *world, const char *domain, con
 
 /* Register a callback: a function of the host that may come and go while domains run, also within a
  * host function, and that may be called again while it runs. It is lent as by sfi_world_lend, and
- * may have structures in its signature: read them with sfi_host_registers. Unregistered, its
+ * may have structures in its signature, as for sfi_function_at: read them with sfi_host_registers,
+ * and store the eightbytes of a result in result[0] and result[1]. Unregistered, its
  * gateway is free for callbacks of other names. So the number of callbacks at a time is bounded
  * (`callbacks` in a manifest, SFI_BIND beyond), and not their number in all. A pointer that the
  * domain keeps leads nowhere then, until another callback has the gateway. (If the domain has

@@ -7,11 +7,11 @@ use crate::error::{Failure, INVALID, c_text};
 use crate::function::{sfi_argument, sfi_limits, sfi_value};
 use crate::host::{run, sfi_host_call};
 use crate::images::{Images, sfi_image_find_fn, sfi_image_keep_fn};
-use crate::shape::Shape;
+use crate::shape::{Results, Shape};
 use crate::sharing::{Order, Turns};
 use crate::user::User;
 use sfi_loader::interface::Declaration;
-use sfi_loader::{Builder, HostCall, HostError, ImageFiles, Received, TemplateBuilder};
+use sfi_loader::{Builder, HostCall, HostError, ImageFiles, Received, Returned, TemplateBuilder};
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
 
@@ -69,17 +69,21 @@ fn plain(
     record: Record,
     function: sfi_host_fn,
     user: User,
+    results: Results,
 ) -> impl Fn(&mut HostCall<'_>) -> std::result::Result<u64, HostError> + Send + Sync + 'static {
     move |cx| {
         // SAFETY: this is a host function that runs.
         let shared = unsafe { record.get() };
         let shared = shared.ok_or_else(|| HostError::new("the world is not the host's"))?;
-        run(shared, cx, |call, result| {
+        let words = run(shared, cx, |call, result| {
             // SAFETY: a function of the host with its own pointer; call and result live until it
             // returns.
             function.map_or(INVALID, |function| unsafe { function(user.get(), call, result) })
-        })
-        .inspect(|bits| cx.set_result_f64(f64::from_bits(*bits)))
+        })?;
+        let Returned { ints, floats } = results.returned(words);
+        cx.set_result_f64(f64::from_bits(floats[0]));
+        cx.set_second_result(ints[1], f64::from_bits(floats[1]));
+        Ok(ints[0])
     }
 }
 
@@ -136,7 +140,7 @@ impl sfi_config {
         }
         for (name, offer, user) in &self.functions {
             if let Offer::Function(function) = offer {
-                builder = builder.host_fn(name, plain(Record::Current, *function, *user));
+                builder = builder.host_fn(name, plain(Record::Current, *function, *user, Results::ONE));
             }
         }
         builder = if self.clock { builder.clock() } else { builder };
@@ -160,7 +164,7 @@ impl sfi_config {
         }
         for (name, offer, user) in &self.functions {
             if let Offer::Function(function) = offer {
-                builder = builder.shared_fn(name, plain(Record::Current, *function, *user));
+                builder = builder.shared_fn(name, plain(Record::Current, *function, *user, Results::ONE));
             }
         }
         Ok(self.apply_rules(builder))
@@ -171,7 +175,9 @@ impl sfi_config {
         for (name, offer, user) in &self.functions {
             let (shared, user) = (Arc::clone(shared), *user);
             builder = match offer.clone() {
-                Offer::Function(function) => builder.host_fn(name, plain(Record::Of(shared), function, user)),
+                Offer::Function(function) => {
+                    builder.host_fn(name, plain(Record::Of(shared), function, user, Results::ONE))
+                }
                 Offer::Serve(declaration, function) => {
                     builder.serve(name, declaration, move |cx, received| {
                         let arguments: Vec<sfi_argument> = received.iter_mut().map(argument).collect();
@@ -182,6 +188,7 @@ impl sfi_config {
                             function
                                 .map_or(INVALID, |function| unsafe { function(user.get(), call, arguments, result) })
                         })
+                        .map(|[word, _]| word)
                     })
                 }
             };
@@ -359,8 +366,9 @@ api! {
     /// Lends a function of the host to a domain.
     fn sfi_world_lend(world: *mut sfi_world, domain: *const c_char, name: *const c_char, signature: *const c_char, function: sfi_host_fn, user: *mut c_void, pointer: *mut u64) {
         let (name, to) = (named(name, function.is_some())?, place(pointer, "pointer")?);
-        let (domain, signature) = (text(domain, "domain")?, Shape::parse(text(signature, "signature")?)?.lowered());
-        let lent = plain(Record::Of(shared(world)?), function, User(user));
+        let (domain, shape) = (text(domain, "domain")?, Shape::parse(text(signature, "signature")?)?);
+        let lent = plain(Record::Of(shared(world)?), function, User(user), shape.results());
+        let signature = shape.lowered();
         let lent = alone(world, |world| Ok(world.lend(domain, &name, &signature, lent)?))?;
         to.write(lent.0);
         Ok(())
@@ -375,8 +383,9 @@ api! {
     /// Registers a callback.
     fn sfi_callback_register(world: *mut sfi_world, domain: *const c_char, name: *const c_char, signature: *const c_char, function: sfi_host_fn, user: *mut c_void, pointer: *mut u64) {
         let (name, to) = (named(name, function.is_some())?, place(pointer, "pointer")?);
-        let (domain, signature) = (text(domain, "domain")?, Shape::parse(text(signature, "signature")?)?.lowered());
-        let lent = plain(Record::Of(shared(world)?), function, User(user));
+        let (domain, shape) = (text(domain, "domain")?, Shape::parse(text(signature, "signature")?)?);
+        let lent = plain(Record::Of(shared(world)?), function, User(user), shape.results());
+        let signature = shape.lowered();
         let lent = enter(world, |inside| match inside {
             Inside::World(world) => Ok(world.lend_reentrant(domain, &name, &signature, lent)?),
             Inside::Host(call) => Ok(call.lend_reentrant(domain, &name, &signature, lent)?),

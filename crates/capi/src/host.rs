@@ -19,20 +19,20 @@ pub struct sfi_host_call {
     caller: OnceCell<CString>,
 }
 
-/// Runs a function of the host. Returns the bits of its result.
+/// Runs a function of the host, which stores its result in two values. Returns their bits.
 pub(crate) fn run(
     shared: &Shared,
     cx: &mut HostCall<'_>,
     body: impl FnOnce(*mut sfi_host_call, *mut sfi_value) -> Status,
-) -> std::result::Result<u64, HostError> {
+) -> std::result::Result<[u64; 2], HostError> {
     let call = ptr::from_mut(cx).cast::<HostCall<'static>>();
-    let mut result = sfi_value { u: 0 };
+    let mut results = [sfi_value { u: 0 }; 2];
     let mut handle = sfi_host_call { call, shared, caller: OnceCell::new() };
     let runs = shared.runs(call);
-    let status = body(&mut handle, &mut result);
+    let status = body(&mut handle, results.as_mut_ptr());
     drop(runs);
     match status {
-        OK => Ok(result.bits()),
+        OK => Ok(results.map(sfi_value::bits)),
         status => Err(HostError::new(format!("the host function returned {status}"))),
     }
 }

@@ -24,6 +24,33 @@ pub(crate) struct Shape {
     result: Vec<Class>,
 }
 
+/// The eightbytes of a result of a host function.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Results([Option<Class>; 2]);
+
+impl Results {
+    /// One word, which is in both kinds of register. The caller's signature says which one it
+    /// reads.
+    pub(crate) const ONE: Self = Self([None; 2]);
+
+    /// Returns the registers for these words. A register that no eightbyte uses is 0.
+    pub(crate) fn returned(self, words: [u64; 2]) -> Returned {
+        let [Some(first), Some(second)] = self.0 else {
+            return Returned { ints: [words[0], 0], floats: [words[0], 0] };
+        };
+        let (mut returned, mut used) = (Returned { ints: [0; 2], floats: [0; 2] }, (0, 0));
+        for (class, word) in [first, second].into_iter().zip(words) {
+            let (registers, next) = match class {
+                Class::Int => (&mut returned.ints, &mut used.0),
+                Class::Float => (&mut returned.floats, &mut used.1),
+            };
+            registers[*next] = word;
+            *next += 1;
+        }
+        returned
+    }
+}
+
 /// Integer and vector registers for arguments.
 const INTS: usize = 6;
 const FLOATS: usize = 8;
@@ -167,6 +194,14 @@ impl Shape {
         words
     }
 
+    /// Returns the eightbytes of the result, for a host function.
+    pub(crate) fn results(&self) -> Results {
+        match *self.result.as_slice() {
+            [first, second] => Results([Some(first), Some(second)]),
+            _ => Results::ONE,
+        }
+    }
+
     /// Returns a signature that lets the same registers and stack words pass to a host function.
     pub(crate) fn lowered(&self) -> String {
         if self.plain.is_some() {
@@ -175,10 +210,11 @@ impl Shape {
         let sorted = self.sorted(&vec![0; self.words()]);
         let ints = if sorted.stack.is_empty() { sorted.used.0 } else { INTS + sorted.stack.len() };
         let all = [vec!["int"; ints], vec!["float"; sorted.used.1]].concat();
-        let result = match self.result.first() {
-            None => "void",
-            Some(Class::Int) => "int",
-            Some(Class::Float) => "float",
+        // A host function's results pass with any signature. A float says that they matter.
+        let result = match self.result.as_slice() {
+            [] => "void",
+            classes if classes.contains(&Class::Float) => "float",
+            _ => "int",
         };
         format!("({}) -> {result}", all.join(", "))
     }
@@ -199,6 +235,29 @@ mod tests {
         assert_eq!(places("({int, float}, int) -> int"), (2, 1, 0));
         assert_eq!(places("(int, int, int, int, int, {int, int}, int) -> int"), (6, 0, 2));
         assert_eq!(places("({int}, {float}) -> {int, float}"), (1, 1, 0));
+    }
+
+    #[test]
+    fn a_signature_of_registers_says_whether_floats_cross() {
+        let lowered = |text: &str| Shape::parse(text).unwrap().lowered();
+        assert_eq!(lowered("({int, float}) -> {int, int}"), "(int, float) -> int");
+        assert_eq!(lowered("({int}) -> {int, float}"), "(int) -> float");
+        assert_eq!(lowered("({int}) -> {float, int}"), "(int) -> float");
+        assert_eq!(lowered("({int}) -> void"), "(int) -> void");
+    }
+
+    #[test]
+    fn two_words_of_a_result_have_registers_of_their_classes() {
+        let registers = |result: &str| {
+            let returned = Shape::parse(&format!("({{int}}) -> {result}")).unwrap().results().returned([1, 2]);
+            (returned.ints, returned.floats)
+        };
+        assert_eq!(registers("{int, int}"), ([1, 2], [0, 0]));
+        assert_eq!(registers("{int, float}"), ([1, 0], [2, 0]));
+        assert_eq!(registers("{float, int}"), ([2, 0], [1, 0]));
+        assert_eq!(registers("{float, float}"), ([0, 0], [1, 2]));
+        assert_eq!(registers("int"), ([1, 0], [1, 0]));
+        assert_eq!(registers("{float}"), ([1, 0], [1, 0]));
     }
 
     #[test]
