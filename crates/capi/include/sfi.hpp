@@ -132,6 +132,40 @@ private:
     std::shared_ptr<sfi_code> code_;
 };
 
+namespace detail {
+
+template <class T>
+constexpr bool by_value = (std::is_class<T>::value || std::is_union<T>::value) && !std::is_same<T, ptr>::value;
+
+/* A function of the host for a function pointer, which may take and return structures by value. */
+template <class Function>
+struct lent;
+template <class Result, class... Parameters>
+struct lent<Result(Parameters...)> {
+    static constexpr bool structures = (by_value<Result> || ... || by_value<Parameters>);
+
+    static std::string text()
+    {
+        if constexpr (structures) return abi::signature<Result, Parameters...>();
+        else return signature<Result(Parameters...)>::text();
+    }
+    template <class Callable>
+    static std::unique_ptr<served> by(Callable callable)
+    {
+        if constexpr (!structures) {
+            return served_by<Result(Parameters...)>(std::move(callable));
+        } else {
+            return std::make_unique<served>([callable = std::move(callable)](sfi_host_call *call, sfi_value *result) mutable {
+                host_call context(call);
+                auto run = [&](Parameters... parameters) -> Result { return invoke<Result>(callable, context, parameters...); };
+                return abi::serve<Result, Parameters...>(call, result, run);
+            });
+        }
+    }
+};
+
+} // namespace detail
+
 /* A function of the host that a domain may call until this is destroyed, also within a call. */
 class callback {
 public:
@@ -232,20 +266,21 @@ public:
         detail::checked(sfi_prepare, get(), domain, name, signature.c_str(), &made);
         return prepared<Function>(opened_, made);
     }
-    /* Registers a function of the host that comes and goes, also while domains run. */
+    /* Registers a function of the host that comes and goes, also while domains run. It may take and
+     * return structures by value. */
     template <class Function, class Callable>
     sfi::callback callback(const char *domain, const char *name, Callable callable)
     {
-        return sfi::callback(opened_, domain, name, detail::signature<Function>::text(),
-                             detail::served_by<Function>(std::move(callable)));
+        return sfi::callback(opened_, domain, name, detail::lent<Function>::text(),
+                             detail::lent<Function>::by(std::move(callable)));
     }
     sfi::instance instantiate(const char *domain) { return sfi::instance(opened_, domain); }
     /* Lends a function of the host to a domain, until it is taken back or the world ends. */
     template <class Function, class Callable>
     ptr lend(const char *domain, const char *name, Callable callable)
     {
-        auto own = detail::served_by<Function>(std::move(callable));
-        std::string signature = detail::signature<Function>::text();
+        auto own = detail::lent<Function>::by(std::move(callable));
+        std::string signature = detail::lent<Function>::text();
         ptr pointer;
         detail::checked(sfi_world_lend, get(), domain, name, signature.c_str(), detail::serve, static_cast<void *>(own.get()),
                         &pointer.value);

@@ -18,6 +18,7 @@
 #include <cstdarg>
 #include <cstring>
 #include <string>
+#include <tuple>
 #include <type_traits>
 
 namespace sfi {
@@ -296,7 +297,41 @@ std::string signature()
     if constexpr (std::is_void<Result>::value) return text + "void";
     else if constexpr (detail::is_float<Result>) return text + "float";
     else if constexpr (detail::is_word<Result>) return text + "int";
-    else return text + (!layout_of<Result>().memory && layout_of<Result>().floats[0] ? "float" : "int");
+    else {
+        const layout &how = layout_of<Result>();
+        auto name = [&](unsigned i) { return std::string(how.floats[i] ? "float" : "int"); };
+        if (how.memory) return text + "int";
+        return text + (how.words == 2 ? "{" + name(0) + ", " + name(1) + "}" : name(0));
+    }
+}
+
+/* Runs a function of the host with the arguments that a domain passed, and stores its result. */
+template <class Result, class... Types, class Callable>
+sfi_status serve(sfi_host_call *call, sfi_value *result, Callable &&callable)
+{
+    received<Types...> all;
+    if (sfi_status status = all.take(call)) return status;
+    uint64_t room = returns_in_memory<Result>() ? all.returns_at() : 0;
+    (void)room;
+    /* Braces evaluate from left to right. */
+    std::tuple<Types...> values{all.template next<Types>()...};
+    if constexpr (std::is_void<Result>::value) {
+        std::apply(callable, values);
+    } else if constexpr (detail::is_word<Result> || detail::is_float<Result>) {
+        result->u = word_of(static_cast<Result>(std::apply(callable, values)));
+    } else {
+        Result value = std::apply(callable, values);
+        detail::clean(value);
+        if (layout_of<Result>().memory) {
+            result->u = room;
+            return sfi_host_write(call, room, &value, sizeof value, nullptr);
+        }
+        /* Without a second eightbyte `result` has one value. */
+        uint64_t words[2] = {};
+        if constexpr (sizeof value <= sizeof words) std::memcpy(words, static_cast<const void *>(&value), sizeof value);
+        for (unsigned i = 0; i < layout_of<Result>().words; ++i) result[i].u = words[i];
+    }
+    return SFI_OK;
 }
 
 } // namespace abi

@@ -113,6 +113,16 @@ struct passing<void> {
     static void from(sfi_value) {}
 };
 
+/* Calls a function of the host, with the call before the parameters if it wants one. */
+template <class Result, class Callable, class... Parameters>
+Result invoke(Callable &callable, host_call &context, Parameters... parameters)
+{
+    if constexpr (std::is_invocable<Callable &, host_call &, Parameters...>::value)
+        return callable(context, parameters...);
+    else
+        return callable(parameters...);
+}
+
 template <class Function>
 struct signature;
 template <class Result, class... Parameters>
@@ -139,12 +149,7 @@ struct signature<Result(Parameters...)> {
         (void)ints, (void)floats;
         /* Braces evaluate from left to right. */
         std::tuple<Parameters...> all{argument<Parameters>(call, ints, floats)...};
-        auto run = [&](Parameters... parameters) -> Result {
-            if constexpr (std::is_invocable<Callable &, host_call &, Parameters...>::value)
-                return callable(context, parameters...);
-            else
-                return callable(parameters...);
-        };
+        auto run = [&](Parameters... parameters) -> Result { return invoke<Result>(callable, context, parameters...); };
         if constexpr (std::is_void<Result>::value) {
             std::apply(run, all);
             return sfi_u(0);
@@ -155,13 +160,12 @@ struct signature<Result(Parameters...)> {
 };
 
 /* Functions of the host, which live as long as the worlds that may call them. */
-using served = std::function<sfi_value(sfi_host_call *)>;
+using served = std::function<sfi_status(sfi_host_call *, sfi_value *)>;
 
 inline sfi_status serve(void *user, sfi_host_call *call, sfi_value *result) noexcept
 {
     try {
-        *result = (*static_cast<served *>(user))(call);
-        return SFI_OK;
+        return (*static_cast<served *>(user))(call, result);
     } catch (...) {
         return SFI_HOST;
     }
@@ -244,9 +248,10 @@ namespace detail {
 template <class Function, class Callable>
 std::unique_ptr<served> served_by(Callable callable)
 {
-    return std::make_unique<served>([callable = std::move(callable)](sfi_host_call *call) mutable {
+    return std::make_unique<served>([callable = std::move(callable)](sfi_host_call *call, sfi_value *result) mutable {
         host_call context(call);
-        return signature<Function>::serve(callable, call, context);
+        *result = signature<Function>::serve(callable, call, context);
+        return SFI_OK;
     });
 }
 

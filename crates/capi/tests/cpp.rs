@@ -29,6 +29,6 @@ fn a_host_in_cpp() {
         succeed(command.current_dir(directory.path()));
         // Cargo's path for libraries may lead to a library of an older build.
         let said = printed(Command::new("./host").env("LD_LIBRARY_PATH", &libraries).current_dir(directory.path()));
-        assert_eq!(said, "73 checks hold\n", "{compiler} {flags:?}");
+        assert_eq!(said, "79 checks hold\n", "{compiler} {flags:?}");
     }
 }
