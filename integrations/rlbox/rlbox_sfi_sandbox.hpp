@@ -279,36 +279,12 @@ private:
     template <class Result, class... Types>
     static sfi_status run(callback &self, sfi_host_call *call, sfi_value *result)
     {
-        sfi::abi::received<Types...> all;
-        if (sfi_status status = all.take(call)) return status;
-        uint64_t room = 0;
-        if constexpr (std::is_class<Result>::value) {
-            if (sfi::abi::returns_in_memory<Result>()) room = all.returns_at();
-        }
-        (void)room;
-        /* Braces evaluate from left to right. */
-        std::tuple<Types...> values{all.template next<Types>()...};
-        /* The function asks for them at once. */
-        thread_data().sandbox = self.sandbox;
-        thread_data().key = self.key;
-        auto function = reinterpret_cast<Result (*)(Types...)>(self.interceptor);
-        if constexpr (std::is_void<Result>::value) {
-            std::apply(function, values);
-        } else {
-            Result value = std::apply(function, values);
-            if constexpr (std::is_class<Result>::value) {
-                sfi::abi::detail::clean(value);
-                if (room != 0) {
-                    result->u = room;
-                    return sfi_host_write(call, room, &value, sizeof value, nullptr);
-                }
-                result->u = 0;
-                std::memcpy(&result->u, static_cast<const void *>(&value), sizeof value < 8 ? sizeof value : 8);
-            } else {
-                result->u = sfi::abi::word_of(value);
-            }
-        }
-        return SFI_OK;
+        return sfi::abi::serve<Result, Types...>(call, result, [&](Types... values) -> Result {
+            /* The function asks for them at once. */
+            thread_data().sandbox = self.sandbox;
+            thread_data().key = self.key;
+            return reinterpret_cast<Result (*)(Types...)>(self.interceptor)(values...);
+        });
     }
 
     /* Drops callbacks that were unregistered and do not run. The lock is held. */
@@ -436,10 +412,6 @@ protected:
     template <typename T_Ret, typename... T_Args>
     T_PointerType impl_register_callback(void *key, void *interceptor)
     {
-        if constexpr (std::is_class<T_Ret>::value)
-            static_assert(sizeof(T_Ret) <= 8 || sizeof(T_Ret) > 16,
-                          "a callback cannot return a structure of 9 to 16 bytes: let it store the structure through "
-                          "a pointer that it gets, or make the structure larger");
         auto added = std::make_unique<callback>();
         added->sandbox = this;
         added->key = key;

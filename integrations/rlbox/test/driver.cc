@@ -42,6 +42,10 @@ using plugin = rlbox::rlbox_sfi_sandbox;
 struct point { double x, y; };
 struct mixed { int count; float weight; };
 struct large { uintptr_t name; long numbers[5]; };
+struct ints { long a, b; };
+struct later { long a; double b; };
+struct first { double a; long b; };
+struct nine { long a; char b; };
 
 /* RLBox derives from the plugin, too. */
 struct box : plugin {
@@ -139,6 +143,11 @@ double structures(point p, mixed m, long a, long b, long c, long d, long e, larg
 }
 large make_large(long x) { return {0, {x, x + 1, x + 2, x + 3, x + 4}}; }
 mixed make_mixed(long x) { return {static_cast<int>(x), 2.5f}; }
+ints make_ints(long x) { return {x, x + 1}; }
+later make_later(long x) { return {x, 1.5}; }
+first make_first(long x) { return {1.5, x}; }
+point make_point(long x) { return {static_cast<double>(x), 1.5}; }
+nine make_nine(long x) { return {x, 'c'}; }
 
 void calls(box &sandbox)
 {
@@ -244,6 +253,23 @@ void callbacks(box &sandbox)
     mixed made = sandbox.invoke<mixed(uintptr_t, long)>("ask_mixed", pointer, 42);
     CHECK(made.count == 42 && made.weight == 2.5f);
     sandbox.remove(&one_key, make_mixed);
+    auto asked = [&](auto make, const char *name, auto result) {
+        using type = decltype(result);
+        uintptr_t added = sandbox.add(&one_key, make);
+        result = sandbox.invoke<type(uintptr_t, long)>(name, added, 42);
+        sandbox.remove(&one_key, make);
+        return result;
+    };
+    ints i = asked(make_ints, "ask_ints", ints{});
+    CHECK(i.a == 43 && i.b == 42);
+    later l = asked(make_later, "ask_later", later{});
+    CHECK(l.a == 84 && l.b == 3);
+    first f = asked(make_first, "ask_first", first{});
+    CHECK(f.a == 3 && f.b == 84);
+    point p = asked(make_point, "ask_point", point{});
+    CHECK(p.x == 1.5 && p.y == 42);
+    nine n = asked(make_nine, "ask_nine", nine{});
+    CHECK(n.a == 42 && n.b == 'c');
 
     pointer = sandbox.add(&one_key, throws);
     FAILS("thrown by a callback", sandbox.invoke<long(uintptr_t, uintptr_t, long)>("visit", pointer, 0, 2));

@@ -40,6 +40,16 @@ double visit_point(double (*f)(struct point, struct mixed, long, long, long, lon
 }
 struct large ask_large(struct large (*f)(long), long x) { return f(x); }
 struct mixed ask_mixed(struct mixed (*f)(long), long x) { return f(x); }
+/* Results in two registers, each of both classes. */
+struct ints { long a, b; };
+struct later { long a; double b; };
+struct first { double a; long b; };
+struct nine { long a; char b; };
+struct ints ask_ints(struct ints (*f)(long), long x) { struct ints r = f(x); return (struct ints){r.b, r.a}; }
+struct later ask_later(struct later (*f)(long), long x) { struct later r = f(x); return (struct later){2 * r.a, 2 * r.b}; }
+struct first ask_first(struct first (*f)(long), long x) { struct first r = f(x); return (struct first){2 * r.a, 2 * r.b}; }
+struct point ask_point(struct point (*f)(long), long x) { return mirror(f(x)); }
+struct nine ask_nine(struct nine (*f)(long), long x) { return f(x); }
 static long doubled(void *context, long value) { return (void)context, 2 * value; }
 visitor internal(void) { return doubled; }
 long exported(void *context, long value) { return (void)context, 3 * value; }
