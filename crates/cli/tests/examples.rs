@@ -117,9 +117,28 @@ fn a_host_in_cpp() {
     run("cpp");
 }
 
+/// The example's Makefile takes the headers of RLBox itself if `RLBOX` names their folder.
 #[test]
 fn the_example_with_rlbox() {
     run("rlbox");
+}
+
+/// A workflow fetches the headers, and runs the test above with them.
+#[test]
+fn a_workflow_runs_the_example_with_rlbox_itself() {
+    let read = |path: &str| std::fs::read_to_string(root().join(path)).unwrap();
+    let workflow = read(".github/workflows/rlbox.yml");
+    let value = |key: &str| workflow.lines().find_map(|line| line.trim_start_matches([' ', '-']).strip_prefix(key));
+    let test = workflow.lines().find_map(|line| line.trim().strip_prefix("- run: cargo test -p sfi-cli --test "));
+    assert_eq!(test, Some("examples -- the_example_with_rlbox"));
+    let folder = value("path: ").expect("a folder for RLBox");
+    let headers = value("RLBOX: ${{ github.workspace }}/").expect("the headers' folder");
+    assert_eq!(headers, format!("{folder}/code/include"));
+    assert_eq!(value("ref: ").map(str::len), Some(40), "a commit is named, not a branch");
+    assert!(read("examples/rlbox/Makefile").contains("ifdef RLBOX\nTAINTED := -I$(RLBOX) -DWITH_RLBOX "));
+    for folder in ["crates/capi/include", "integrations/rlbox", "examples/rlbox"] {
+        assert_eq!(workflow.matches(&format!("\"{folder}/**\"")).count(), 2, "{folder}");
+    }
 }
 
 #[test]
