@@ -4,7 +4,7 @@
 //! instruction's.
 
 use crate::vm::memory::Segment;
-use iced_x86::{Decoder, DecoderOptions, Instruction, OpKind};
+use iced_x86::{Decoder, DecoderOptions, FastFormatter, Instruction, OpKind};
 use sfi_contract::layout::WINDOW_SIZE;
 use sfi_contract::matching::{Check, trapped};
 use sfi_contract::policy::{self, Class, Memory};
@@ -118,8 +118,18 @@ fn name(i: &Instruction) -> String {
         (_, true) => "rep ",
         _ => "",
     };
-    format!("{prefix}{:?}", i.mnemonic()).to_lowercase()
+    // `Debug` of a mnemonic would link a table of 1,900 pointers. The formatter is shared.
+    let mut text = String::new();
+    FastFormatter::new().format(i, &mut text);
+    let mnemonic = text.split(' ').find(|word| !PREFIXES.contains(word)).unwrap_or_default();
+    format!("{prefix}{mnemonic}")
 }
+
+/// Words that the formatter writes before a mnemonic.
+const PREFIXES: [&str; 15] = [
+    "lock", "rep", "repe", "repne", "xacquire", "xrelease", "notrack", "bnd", "hint", "cs", "ds", "es", "fs", "gs",
+    "ss",
+];
 
 /// Returns the part of a window next to an offset.
 pub(crate) fn nearest(segments: &[Segment], offset: u64) -> Option<Nearest> {
@@ -136,4 +146,30 @@ pub(crate) fn nearest(segments: &[Segment], offset: u64) -> Option<Nearest> {
     };
     let found = segments.iter().min_by_key(|s| length(s))?;
     Some(Nearest { part: found.name.clone(), distance: distance(found) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_mnemonics_with_lock_and_rep() {
+        for (bytes, expected) in [
+            (&[0x65, 0x67, 0x48, 0x89, 0x07][..], "mov"),
+            (&[0x65, 0x67, 0xc7, 0x07, 1, 0, 0, 0], "mov"),
+            (&[0xf0, 0x48, 0x0f, 0xc1, 0x07], "lock xadd"),
+            (&[0xf3, 0x48, 0xab], "rep stosq"),
+            (&[0x65, 0xaa], "stosb"),
+            (&[0xf3, 0x66, 0xa5], "rep movsw"),
+            (&[0x3e, 0xff, 0xe0], "jmp"),
+            (&[0xff, 0xd0], "call"),
+            (&[0x48, 0x0f, 0xc7, 0x0f], "cmpxchg16b"),
+            (&[0xc5, 0xfc, 0x11, 0x07], "vmovups"),
+        ] {
+            let i = Decoder::new(64, bytes, DecoderOptions::NONE).decode();
+            assert_eq!(name(&i), expected);
+            let debug = format!("{:?}", i.mnemonic()).to_lowercase();
+            assert_eq!(expected.rsplit(' ').next(), Some(debug.as_str()));
+        }
+    }
 }

@@ -17,7 +17,7 @@ thread_local! {
 
 /// Returns this thread's state. Async-signal-safe once the thread has entered a domain, because the
 /// thread local is constant-initialised and has no destructor.
-#[inline]
+#[inline(always)]
 pub(crate) fn state() -> *mut ThreadState {
     STATE.with(UnsafeCell::get)
 }

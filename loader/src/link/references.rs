@@ -37,6 +37,7 @@ pub(crate) fn relocations<'l>(
 }
 
 /// Returns the target of a relocation of an object.
+#[inline(always)]
 fn target(symbols: &Symbols<'_>, input: usize, r: &Relocation) -> Target {
     match r.symbol {
         0 => Target::Absolute(0),
