@@ -92,7 +92,17 @@ fn archives(dist: &Dist, stage: &Path, tools: &Path, out: &Path) -> anyhow::Resu
     std::os::unix::fs::symlink(stage, &fixed)?;
     let mut deb = Command::new(tools.join("cargo-deb"));
     deb.args(["--no-build", "--no-strip", "--locked", "-p", "sfi-cli", "--output"]).arg(out);
-    execute(deb.env("SOURCE_DATE_EPOCH", &dist.time).current_dir(&dist.root))
+    execute(deb.env("SOURCE_DATE_EPOCH", &dist.time).current_dir(&dist.root))?;
+    let made = names(out)?.into_iter().find(|name| name.as_encoded_bytes().ends_with(b".deb")).context("no package")?;
+    let output =
+        Command::new("dpkg-deb").arg("--contents").arg(out.join(made)).output().context("cannot run dpkg-deb")?;
+    ensure!(links(&String::from_utf8_lossy(&output.stdout)), "the Debian package has a copy of {SHARED} as libsfi.so");
+    Ok(())
+}
+
+/// Says whether a listing of a package has the library's name for linkers as a link.
+fn links(listing: &str) -> bool {
+    listing.lines().any(|line| line.ends_with(&format!("/libsfi.so -> {SHARED}")))
 }
 
 /// Tries the package for Python as users install it.
@@ -127,4 +137,15 @@ pub fn checksums(dist: &Dist) -> anyhow::Result<()> {
     std::fs::write(dist.out.join("SHA256SUMS"), &output.stdout)?;
     print!("{}", String::from_utf8_lossy(&output.stdout));
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::links;
+
+    #[test]
+    fn a_copy_of_the_library_is_no_link() {
+        assert!(links("lrwxrwxrwx root/root 0 2026-01-01 00:00 ./usr/lib/libsfi.so -> libsfi.so.0\n"));
+        assert!(!links("-rw-r--r-- root/root 9 2026-01-01 00:00 ./usr/lib/libsfi.so\n./usr/lib/libsfi.so.0\n"));
+    }
 }
