@@ -74,6 +74,15 @@ pub fn compare(one: &Path, other: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Lists the files in a folder with their sizes, a line for each.
+pub fn sizes(folder: &Path) -> anyhow::Result<String> {
+    let line = |name: &OsString| -> anyhow::Result<String> {
+        let bytes = std::fs::metadata(folder.join(name))?.len();
+        Ok(format!("{bytes:>12} bytes  {}", name.to_string_lossy()))
+    };
+    Ok(names(folder)?.iter().map(line).collect::<anyhow::Result<Vec<_>>>()?.join("\n"))
+}
+
 /// Begins a part of the task.
 pub fn headline(text: &str) {
     println!("\n== {text}");
@@ -107,6 +116,8 @@ mod tests {
         assert!(differ.contains("\"a\" differ"), "{differ}");
         write(&other, "a", "1");
         compare(&one, &other).expect("equal");
+        write(&one, "b", "four");
+        assert_eq!(sizes(&one).expect("listed"), "           1 bytes  a\n           4 bytes  b");
         remove(&root).expect("removed");
         remove(&root).expect("it is gone already");
     }

@@ -55,6 +55,6 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     pack::wheel(&dist, &built, &python)?;
     pack::checksums(&dist)?;
-    println!("\nThe release of {} is in {}.", dist.version, dist.out.display());
+    println!("\nThe release of {} is in {}:\n{}", dist.version, dist.out.display(), base::sizes(&dist.out)?);
     Ok(ExitCode::SUCCESS)
 }
