@@ -13,6 +13,7 @@ use crate::words::word;
 use crate::{Arbiter, Request, changes, directories, files, process, sockets, spawn, start, transfer, wait};
 use sfi_contract::requests;
 use sfi_loader::HostCall;
+use std::time::Duration;
 
 impl Arbiter {
     /// Answers a granted call. Flags and numbers of 32 bits are read from the lower half of their
@@ -28,8 +29,7 @@ impl Arbiter {
         let (files, tree) = (&mut state.files, &mut state.tree);
         let (spending, clock) = (&mut self.spending, self.clock);
         // Waiting ends with the timer, because its signal interrupts.
-        let until = state.signals.until();
-        let longest = self.patience.min(until);
+        let longest = state.signals.patience(self.patience);
         let patience = |time| clock.patience(time);
         let found = |files: &Descriptors, at: u64, path: u64, last: Last, intent: Intent| {
             tree.find(cx, files, (at, path), last, intent)
@@ -126,8 +126,8 @@ impl Arbiter {
             libc::SYS_time => clock.seconds(cx, a),
             libc::SYS_times => clock.times(cx, a),
             libc::SYS_getrusage => clock.usage(cx, b),
-            libc::SYS_nanosleep => clock.sleep(cx, a, b, until),
-            libc::SYS_clock_nanosleep => clock.sleep_on(cx, [a, b, c, d], until),
+            libc::SYS_nanosleep => clock.sleep(cx, a, b, state.signals.patience(Duration::MAX)),
+            libc::SYS_clock_nanosleep => clock.sleep_on(cx, [a, b, c, d], state.signals.patience(Duration::MAX)),
             libc::SYS_getrandom => transfer::random(cx, a, b),
 
             number if SOCKETS.contains(&number) && !self.loopback => Err(self.denial.errno()),

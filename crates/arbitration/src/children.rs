@@ -1,7 +1,7 @@
 //! The programs that a domain started and did not wait for.
 
 use crate::errno::Errno;
-use crate::wait;
+use crate::patience::{Patience, poll_until};
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process_group, pidfd_open, pidfd_send_signal, waitid,
@@ -9,7 +9,6 @@ use rustix::process::{
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command};
-use std::time::Duration;
 
 /// A program that runs, or ended and the domain did not wait for it.
 #[derive(Debug)]
@@ -83,13 +82,14 @@ impl Children {
 
     /// Waits for the end of a child, never longer than `longest`. Returns its number and status, or
     /// `None` if none ended in that time.
-    pub(crate) fn wait(&mut self, number: i32, longest: Duration) -> Result<Option<(u64, i32)>, Errno> {
+    pub(crate) fn wait(&mut self, number: i32, longest: impl Into<Patience>) -> Result<Option<(u64, i32)>, Errno> {
         let meant = self.meant(number);
         if meant.is_empty() {
             return Err(Errno(libc::ECHILD));
         }
+        let end = longest.into().begin();
         let mut ends: Vec<PollFd<'_>> = meant.iter().map(|at| PollFd::new(&self.0[*at].end, PollFlags::IN)).collect();
-        wait::poll_until(&mut ends, wait::end(longest))?;
+        poll_until(&mut ends, &end)?;
         let ended = ends.iter().position(|end| !end.revents().is_empty());
         drop(ends);
         let Some(place) = ended.map(|ended| meant[ended]) else { return Ok(None) };
@@ -125,7 +125,7 @@ impl Children {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Instant;
+    use std::time::{Duration, Instant};
 
     const LONG: Duration = Duration::from_secs(60);
 

@@ -2,11 +2,12 @@
 //! host.
 
 use crate::errno::Errno;
+use crate::patience::Patience;
 use crate::words::word;
 use rustix::time::{ClockId, clock_gettime};
 use sfi_loader::HostCall;
 use std::cell::Cell;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -120,16 +121,17 @@ impl Clock {
         std::thread::sleep(self.span(time));
     }
 
-    /// Sleeps until a timer ends after `until`, if that is earlier. Writes the rest of the time to
+    /// Sleeps for a time, or until the timer or a signal of `until`. Writes the rest of the time to
     /// `left`.
-    fn nap(&self, cx: &mut HostCall<'_>, time: Duration, left: u64, until: Duration) -> Result<u64, Errno> {
-        if until >= time {
-            self.rest(time);
-            return Ok(0);
-        }
-        self.rest(until);
+    fn nap(&self, cx: &mut HostCall<'_>, time: Duration, left: u64, until: Patience) -> Result<u64, Errno> {
+        let (start, timer) = (Instant::now(), until.time());
+        let rest = match until.at_most(self.span(time.min(timer))).rest() {
+            Ok(()) if timer >= time => return Ok(0),
+            Ok(()) => time.saturating_sub(self.whole(timer)),
+            Err(_) => self.whole(time.saturating_sub(start.elapsed())),
+        };
         if left != 0 {
-            put(cx, left, time.saturating_sub(self.whole(until)), 1)?;
+            put(cx, left, rest, 1)?;
         }
         Err(Errno::INTR)
     }
@@ -141,7 +143,7 @@ impl Clock {
     }
 
     /// `nanosleep`.
-    pub(crate) fn sleep(&self, cx: &mut HostCall<'_>, pointer: u64, left: u64, until: Duration) -> Result<u64, Errno> {
+    pub(crate) fn sleep(&self, cx: &mut HostCall<'_>, pointer: u64, left: u64, until: Patience) -> Result<u64, Errno> {
         let time = duration(cx, pointer)?;
         self.nap(cx, time, left, until)
     }
@@ -151,7 +153,7 @@ impl Clock {
         &self,
         cx: &mut HostCall<'_>,
         [which, flags, pointer, left]: [u64; 4],
-        until: Duration,
+        until: Patience,
     ) -> Result<u64, Errno> {
         let (id, time) = (clock(which)?, duration(cx, pointer)?);
         if flags as i32 & libc::TIMER_ABSTIME != 0 {

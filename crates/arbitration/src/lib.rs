@@ -26,9 +26,12 @@ mod files;
 mod futex;
 mod granted_file;
 mod heap;
+mod inbox;
 mod log;
 pub mod manifest;
+mod outside;
 mod paths;
+mod patience;
 mod policy;
 mod process;
 mod programs;
@@ -60,11 +63,14 @@ use alarm::Alarm;
 use clock::Clock;
 use errno::Errno;
 use heap::Heap;
+use inbox::Inbox;
+use outside::{Outside, end_by};
 use sfi_contract::layout::WINDOW_SIZE;
 use sfi_contract::requests;
-use sfi_loader::{Builder, HostCall, HostError};
+use sfi_loader::{Builder, HostCall, HostError, OUTSIDE_SIGNALS, Stopper};
 use signals::Due;
 use spending::Spending;
+use std::sync::Arc;
 use std::time::Duration;
 use tenant::{State, Tenants};
 
@@ -132,8 +138,10 @@ pub struct Arbiter {
     logger: Option<Logger>,
     /// Says whether a whole program's exit ends this process at once.
     at_once: bool,
-    /// Says whether signals of other processes are the domain's.
-    outside: bool,
+    /// The signals of other processes that were taken, if they are the domain's.
+    outside: Option<Outside>,
+    /// Those that came for a domain without threads, once it handles or ignores one.
+    inbox: Option<Arc<Inbox>>,
     /// The timer of a domain without threads, once it was set.
     alarm: Option<Alarm>,
 }
@@ -166,7 +174,8 @@ impl Arbiter {
             counts: Counts::default(),
             logger: None,
             at_once: false,
-            outside: false,
+            outside: None,
+            inbox: None,
             alarm: None,
         }
     }
@@ -186,12 +195,12 @@ impl Arbiter {
     }
 
     /// Passes on signals that other processes send to this one, once the domain handles or ignores
-    /// them: SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2 and SIGTERM. It must have threads
-    /// ([`Crew`]), because other domains' waits do not end with a signal. Without a handler of the
-    /// domain the process ends, as by the signal.
+    /// them: SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2 and SIGTERM. Without a handler of the domain
+    /// the process ends, as by the signal. A domain that is not alone in its world, or that has no
+    /// support code, gets none.
     #[must_use]
     pub fn outside_signals(mut self) -> Self {
-        self.outside = true;
+        self.outside = Some(Outside::default());
         self
     }
 
@@ -212,10 +221,11 @@ impl Arbiter {
     }
 
     /// Offers the arbiter to its domain, as the host function `gateway` of a world. If the domain
-    /// is alone in the world, the signal of its timer interrupts it while it computes
-    /// ([`Builder::timed`]). Otherwise the signal waits for the domain's next call.
+    /// is alone in the world, the signal of its timer and those of other processes interrupt it
+    /// while it computes ([`Builder::timed`]). Otherwise the timer's waits for the domain's next
+    /// call.
     pub fn offer(mut self, builder: Builder, gateway: impl Into<String>, alone: bool) -> Builder {
-        let builder = if alone && self.has_timer() { builder.timed() } else { builder };
+        let builder = if alone && (self.has_timer() || self.outside.is_some()) { builder.timed() } else { builder };
         builder.host_fn(gateway, move |cx| self.host_call(cx))
     }
 
@@ -243,22 +253,47 @@ impl Arbiter {
             drop(state);
             return self.end(exit);
         }
-        self.watch_timer(cx, &mut state);
+        self.watch(cx, &mut state);
         self.keep(state, heap);
         Ok(encode(answer))
     }
 
-    /// Lets the end of the timer interrupt the domain while it computes, if the world allows that.
-    fn watch_timer(&mut self, cx: &mut HostCall<'_>, state: &mut State) {
+    /// Lets the end of the timer and signals of other processes interrupt the domain while it
+    /// computes, if the world allows that.
+    fn watch(&mut self, cx: &mut HostCall<'_>, state: &mut State) {
         let end = state.signals.timer_end();
-        if end.is_none() && self.alarm.is_none() {
+        let chosen = self.outside.as_ref().map_or(0, |_| state.signals.chosen(OUTSIDE_SIGNALS));
+        let (timer, signals) = (end.is_some() || self.alarm.is_some(), chosen != 0 || self.inbox.is_some());
+        if !timer && !signals {
             return;
         }
         let interrupted =
             state.interrupted.get_or_insert_with(|| cx.allow_interruptions(sfi_contract::names::HANDLERS));
-        if let Some(stopper) = cx.stopper().filter(|_| *interrupted) {
+        let Some(stopper) = cx.stopper().filter(|_| *interrupted) else { return };
+        if signals {
+            self.listen(state, chosen, &stopper);
+        }
+        if timer {
             self.alarm.get_or_insert_default().set(end, || move || stopper.interrupt());
         }
+    }
+
+    /// Takes the signals of other processes that the domain handles or ignores.
+    fn listen(&mut self, state: &mut State, chosen: u64, stopper: &Stopper) {
+        if self.inbox.is_none() {
+            self.inbox = Inbox::new().ok().map(Arc::new);
+        }
+        let (Some(inbox), Some(outside)) = (&self.inbox, &self.outside) else { return };
+        state.signals.arrive_by(inbox);
+        inbox.choose(chosen);
+        outside.take(chosen, || {
+            let (inbox, stopper) = (Arc::downgrade(inbox), stopper.clone());
+            move |signals| {
+                let other = inbox.upgrade().map_or(signals, |inbox| inbox.put(signals));
+                stopper.interrupt();
+                end_by(other);
+            }
+        });
     }
 
     /// Takes the caller's state out of the arbiter, and its heap out of the state.

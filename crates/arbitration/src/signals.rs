@@ -1,8 +1,8 @@
 //! The signals of a domain: its actions, its pending signals, its timer, and the requests of the
 //! support code that calls its handlers.
 //!
-//! All of this concerns only the domain. Its signals reach no other process, and the arbiter trusts
-//! no value that a handler returns with.
+//! All of this concerns only the domain. Its signals reach no other process. Those of other
+//! processes arrive in its [`Inbox`]. The arbiter trusts no value that a handler returns with.
 
 mod threads;
 
@@ -10,12 +10,15 @@ pub(crate) use threads::{ThreadSignals, bit_of};
 
 use crate::clock::{Clock, duration};
 use crate::errno::Errno;
+use crate::inbox::Inbox;
+use crate::patience::Patience;
 use crate::process::{Exit, SELF};
 use crate::words::word;
 use sfi_contract::requests::{
     AGAIN, FRAME_CONTEXT_MASK, FRAME_END, FRAME_INFO, FRAME_MASK, FRAME_SIGNAL, FRAME_SIZE, FRAME_STACK, MARK, WAITING,
 };
-use sfi_loader::HostCall;
+use sfi_loader::{HostCall, OUTSIDE_SIGNALS};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Number of signals. The first is 1.
@@ -111,6 +114,8 @@ pub(crate) struct Signals {
     caught: u64,
     /// The clock of which timers tell no more than it does.
     clock: Clock,
+    /// The signals of other processes, once a program with one thread gets them.
+    inbox: Option<Arc<Inbox>>,
 }
 
 impl Signals {
@@ -126,6 +131,7 @@ impl Signals {
             interval: Duration::ZERO,
             stack: [0, libc::SS_DISABLE as u64, 0],
             caught: 0,
+            inbox: None,
         }
     }
 
@@ -194,7 +200,8 @@ impl Signals {
     }
 
     /// `rt_sigpending`.
-    pub(crate) fn pending(&self, cx: &mut HostCall<'_>, out: u64) -> Result<u64, Errno> {
+    pub(crate) fn pending(&mut self, cx: &mut HostCall<'_>, out: u64) -> Result<u64, Errno> {
+        self.tick();
         cx.write(out, &(self.pending & self.mask).to_le_bytes())?;
         Ok(0)
     }
@@ -267,6 +274,23 @@ impl Signals {
         self.clock.whole(self.rest())
     }
 
+    /// Returns the wait of a call that waits for `longest`: the timer and signals of other
+    /// processes end it before.
+    pub(crate) fn patience(&self, longest: Duration) -> Patience {
+        self.patience_but(longest, self.mask)
+    }
+
+    /// As [`Signals::patience`], where these signals do not end the wait.
+    fn patience_but(&self, longest: Duration, blocked: u64) -> Patience {
+        let signals = self.inbox.as_ref().map(|inbox| (Arc::clone(inbox), !(blocked | self.ignored())));
+        Patience::new(longest.min(self.until()), signals)
+    }
+
+    /// Returns the signals of other processes that the domain ignores.
+    fn ignored(&self) -> u64 {
+        self.with_action(OUTSIDE_SIGNALS, |action| action.handler == libc::SIG_IGN as u64)
+    }
+
     /// Returns the time that a call may wait before the timer interrupts it.
     pub(crate) fn until(&self) -> Duration {
         let blocked = self.mask & bit(libc::SIGALRM as u64) != 0;
@@ -288,8 +312,8 @@ impl Signals {
         if in_vain && self.until().is_zero() { Err(Errno::INTR) } else { answer }
     }
 
-    /// `pause` and `sigsuspend`: waits for the timer, because nothing else can send a signal
-    /// meanwhile. Never waits longer than `longest`.
+    /// `pause` and `sigsuspend`: waits for the timer or for another process. Never waits longer
+    /// than `longest`.
     pub(crate) fn suspend(&mut self, mask: Option<u64>, longest: Duration) -> Result<u64, Errno> {
         if let Some(mask) = mask {
             let before = self.mask;
@@ -298,7 +322,7 @@ impl Signals {
         }
         self.tick();
         if self.first().is_none() {
-            std::thread::sleep(self.until().min(longest));
+            let _ = self.patience(longest).rest();
         }
         Err(Errno::INTR)
     }
@@ -309,11 +333,12 @@ impl Signals {
         let set = word(cx, set)?;
         let time = if time == 0 { longest } else { self.clock.patience(duration(cx, time)?).min(longest) };
         self.tick();
+        let mut vain = Errno::AGAIN;
         if self.pending & set == 0 {
-            std::thread::sleep(self.until().min(time));
+            vain = self.patience_but(time, self.mask & !set).rest().err().unwrap_or(vain);
             self.tick();
         }
-        let signal = self.take(set).ok_or(Errno::AGAIN)?;
+        let signal = self.take(set).ok_or(vain)?;
         if info != 0 {
             cx.write(info, &information(signal, SI_USER, 0))?;
         }
@@ -328,8 +353,9 @@ impl Signals {
         Some(signal)
     }
 
-    /// Makes the timer's signal pending if its time is over.
+    /// Makes the timer's signal pending if its time is over, and those that other processes sent.
     fn tick(&mut self) {
+        self.pending |= self.inbox.as_ref().map_or(0, |inbox| inbox.empty());
         let now = Instant::now();
         if let Some(end) = self.timer.filter(|end| *end <= now) {
             self.pending |= bit(libc::SIGALRM as u64);
@@ -399,8 +425,23 @@ impl Signals {
 
     /// Returns those of some signals, by their bits, that the domain handles or ignores.
     pub(crate) fn chosen(&self, of: u64) -> u64 {
-        let of = (1..=SIGNALS).filter(|signal| of & bit(*signal) != 0 && !self.is_default(*signal));
-        of.fold(0, |all, signal| all | bit(signal))
+        self.with_action(of, |action| action.handler != libc::SIG_DFL as u64)
+    }
+
+    /// Returns those of some signals, by their bits, that have such an action.
+    fn with_action(&self, of: u64, such: impl Fn(&Action) -> bool) -> u64 {
+        let (mut rest, mut found) = (of, 0);
+        while rest != 0 {
+            let first = rest & rest.wrapping_neg();
+            found |= if such(&self.actions[first.trailing_zeros() as usize]) { first } else { 0 };
+            rest &= !first;
+        }
+        found
+    }
+
+    /// Lets signals of other processes arrive by an inbox.
+    pub(crate) fn arrive_by(&mut self, inbox: &Arc<Inbox>) {
+        self.inbox.get_or_insert_with(|| Arc::clone(inbox));
     }
 
     /// Brings back the mask from before a suspension, because no handler will.

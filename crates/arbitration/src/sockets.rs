@@ -7,6 +7,7 @@
 
 use crate::descriptors::{Descriptors, Flags, Kind, Open};
 use crate::errno::Errno;
+use crate::patience::Patience;
 use crate::spending::Spending;
 use crate::transfer::CHUNK;
 use crate::wait;
@@ -194,12 +195,12 @@ pub(crate) fn listen(files: &Descriptors, number: u64, backlog: u64) -> Result<u
 fn patiently<R>(
     open: &Open,
     events: PollFlags,
-    longest: Duration,
+    longest: Patience,
     mut call: impl FnMut() -> Result<R, Errno>,
 ) -> Result<R, Errno> {
-    let end = wait::end(longest);
+    let end = longest.begin();
     loop {
-        wait::ready(open, events, end)?;
+        wait::ready(open, events, &end)?;
         match call() {
             Err(Errno::AGAIN) if open.waits() => {}
             result => return result,
@@ -213,7 +214,7 @@ pub(crate) fn accept(
     files: &mut Descriptors,
     [number, out, length]: [u64; 3],
     flags: u64,
-    longest: Duration,
+    longest: Patience,
 ) -> Result<u64, Errno> {
     if flags as i32 & !FLAGS != 0 {
         return Err(Errno::INVAL);
@@ -236,14 +237,17 @@ pub(crate) fn connect(
     cx: &HostCall<'_>,
     files: &Descriptors,
     args: &[u64; 6],
-    longest: Duration,
+    longest: Patience,
 ) -> Result<u64, Errno> {
     let open = own(files, args[0])?;
     let address = address(cx, args[1], args[2], libc::ENETUNREACH)?;
     settle(open)?;
     match net::connect(&open.fd, &address) {
         Err(rustix::io::Errno::INPROGRESS) if open.waits() => {
-            wait::ready(open, PollFlags::OUT, wait::end(longest)).map_err(|_| Errno(libc::EINPROGRESS))?;
+            wait::ready(open, PollFlags::OUT, &longest.begin()).map_err(|error| match error {
+                Errno::INTR => error,
+                _ => Errno(libc::EINPROGRESS),
+            })?;
             net::sockopt::socket_error(&open.fd)??;
             Ok(0)
         }
@@ -278,11 +282,11 @@ pub(crate) fn shutdown(files: &Descriptors, number: u64, how: u64) -> Result<u64
 }
 
 /// Returns the longest wait of a call: none with `MSG_DONTWAIT`, and the socket's own limit.
-fn limits(open: &Open, flags: i32, which: net::sockopt::Timeout, longest: Duration) -> Result<Duration, Errno> {
+fn limits(open: &Open, flags: i32, which: net::sockopt::Timeout, longest: Patience) -> Result<Patience, Errno> {
     if flags & libc::MSG_DONTWAIT != 0 {
-        return Ok(Duration::ZERO);
+        return Ok(Duration::ZERO.into());
     }
-    Ok(net::sockopt::socket_timeout(&open.fd, which)?.map_or(longest, |time| time.min(longest)))
+    Ok(longest.at_most(net::sockopt::socket_timeout(&open.fd, which)?.unwrap_or(Duration::MAX)))
 }
 
 /// `sendto`, and `send` with a null address.
@@ -291,7 +295,7 @@ pub(crate) fn send(
     files: &Descriptors,
     args: &[u64; 6],
     spending: &mut Spending,
-    longest: Duration,
+    longest: Patience,
 ) -> Result<u64, Errno> {
     let [number, pointer, count, flags, to, length] = *args;
     let open = own(files, number)?;
@@ -320,7 +324,7 @@ pub(crate) fn receive(
     cx: &mut HostCall<'_>,
     files: &Descriptors,
     args: &[u64; 6],
-    longest: Duration,
+    longest: Patience,
 ) -> Result<u64, Errno> {
     let [number, pointer, count, flags, out, length] = *args;
     let open = own(files, number)?;

@@ -7,6 +7,7 @@
 use crate::descriptors::{Descriptors, Kind, Open};
 use crate::errno::Errno;
 use crate::paths::copy_in;
+use crate::patience::Patience;
 use crate::process::{Exit, SELF};
 use crate::programs::{Start, Startable, meant};
 use crate::start::ARGUMENT_BYTES;
@@ -270,7 +271,7 @@ fn own(open: &Open) -> Result<OwnedFd, Errno> {
 }
 
 /// `wait4`. The program's use of resources is not told.
-pub(crate) fn wait(cx: &mut HostCall<'_>, state: &mut State, args: &[u64; 6], longest: Duration) -> Result<u64, Errno> {
+pub(crate) fn wait(cx: &mut HostCall<'_>, state: &mut State, args: &[u64; 6], longest: Patience) -> Result<u64, Errno> {
     /// Bytes of `struct rusage`.
     const USAGE: usize = 144;
     let [number, status, options, usage, ..] = *args;
@@ -282,7 +283,7 @@ pub(crate) fn wait(cx: &mut HostCall<'_>, state: &mut State, args: &[u64; 6], lo
         cx.memory().writable(at, length)?;
     }
     let now = options & libc::WNOHANG != 0;
-    let longest = if now { Duration::ZERO } else { longest };
+    let longest = if now { Duration::ZERO.into() } else { longest };
     let Some((child, how)) = state.children.wait(number as i32, longest)? else {
         return if now { Ok(0) } else { Err(Errno::AGAIN) };
     };

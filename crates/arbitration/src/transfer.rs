@@ -3,6 +3,7 @@
 
 use crate::descriptors::{Descriptors, Flags, Kind, Open};
 use crate::errno::Errno;
+use crate::patience::Patience;
 use crate::spending::{Extent, Spending};
 use crate::wait;
 use crate::words::word;
@@ -10,7 +11,6 @@ use rustix::event::PollFlags;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use sfi_loader::HostCall;
 use std::os::fd::OwnedFd;
-use std::time::Duration;
 
 /// Largest number of bytes in one call. The caller sees a short count and goes on.
 pub(crate) const CHUNK: u64 = 1 << 20;
@@ -64,7 +64,7 @@ pub(crate) fn write(
     fd: u64,
     parts: &[(u64, u64)],
     spending: &mut Spending,
-    longest: Duration,
+    longest: Patience,
 ) -> Result<u64, Errno> {
     let open = files.entry(fd)?;
     let bytes = bytes_in(cx, parts)?;
@@ -80,12 +80,12 @@ pub(crate) fn write(
 }
 
 /// Writes to a descriptor that may wait, part by part.
-fn push(open: &Open, bytes: &[u8], spending: &mut Spending, longest: Duration) -> Result<u64, Errno> {
-    let end = wait::end(longest);
+fn push(open: &Open, bytes: &[u8], spending: &mut Spending, longest: Patience) -> Result<u64, Errno> {
+    let end = longest.begin();
     let mut done = 0;
     while done < bytes.len() {
         let part = &bytes[done..bytes.len().min(done + PART)];
-        match wait::ready(open, PollFlags::OUT, end).and_then(|events| push_part(open, part, events)) {
+        match wait::ready(open, PollFlags::OUT, &end).and_then(|events| push_part(open, part, events)) {
             Ok(count) => {
                 spending.pay(count as u64);
                 done += count;
@@ -135,13 +135,13 @@ pub(crate) fn read(
     files: &Descriptors,
     fd: u64,
     parts: &[(u64, u64)],
-    longest: Duration,
+    longest: Patience,
 ) -> Result<u64, Errno> {
     let open = files.entry(fd)?;
     check_out(cx, parts)?;
     let mut bytes = vec![0; total(parts)];
     if open.kind.waits() && !bytes.is_empty() {
-        wait::ready(open, PollFlags::IN, wait::end(longest))?;
+        wait::ready(open, PollFlags::IN, &longest.begin())?;
     }
     let count = match open.kind {
         // Another process may have been faster.

@@ -3,46 +3,31 @@
 use crate::clock;
 use crate::descriptors::{Descriptors, Open};
 use crate::errno::Errno;
+use crate::patience::{End, Patience, poll_until};
 use crate::words::word;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags};
 use rustix::fs::OFlags;
 use sfi_loader::HostCall;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The events that a domain may ask for.
 const EVENTS: PollFlags = PollFlags::IN.union(PollFlags::PRI).union(PollFlags::OUT).union(PollFlags::RDNORM);
 
-/// Returns the end of a wait, or `None` if it has none.
-pub(crate) fn end(longest: Duration) -> Option<Instant> {
-    Instant::now().checked_add(longest)
-}
-
-/// Calls `poll` until a time. Signals of the host do not end it.
-pub(crate) fn poll_until(fds: &mut [PollFd<'_>], end: Option<Instant>) -> Result<usize, Errno> {
-    loop {
-        let left = end.map(|end| end.saturating_duration_since(Instant::now()));
-        let left = left.map(|left| Timespec {
-            tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
-            tv_nsec: left.subsec_nanos().into(),
-        });
-        match poll(fds, left.as_ref()) {
-            Err(rustix::io::Errno::INTR) => {}
-            result => return Ok(result?),
-        }
-    }
-}
-
 /// Waits until a descriptor that may wait is ready for `events`. Returns the events that it is
 /// ready for. The descriptor must be open for these events, because a wait at the wrong end of a
 /// pipe never ends.
-pub(crate) fn ready(open: &Open, events: PollFlags, end: Option<Instant>) -> Result<PollFlags, Errno> {
+pub(crate) fn ready(open: &Open, events: PollFlags, end: &End) -> Result<PollFlags, Errno> {
     let useless = if events.contains(PollFlags::OUT) { OFlags::RDONLY } else { OFlags::WRONLY };
     if rustix::fs::fcntl_getfl(&open.fd)? & OFlags::ACCMODE == useless {
         return Err(Errno::BADF);
     }
-    let end = if !open.waits() { Some(Instant::now()) } else { end };
-    let mut fds = [PollFd::new(&open.fd, events)];
-    if poll_until(&mut fds, end)? == 0 { Err(Errno::AGAIN) } else { Ok(fds[0].revents()) }
+    let now = End::now();
+    let mut fds = vec![PollFd::new(&open.fd, events)];
+    if poll_until(&mut fds, if open.waits() { end } else { &now })? == 0 {
+        Err(Errno::AGAIN)
+    } else {
+        Ok(fds[0].revents())
+    }
 }
 
 /// Waits for any of some descriptors of a domain. Returns the events that each is ready for, which
@@ -51,11 +36,11 @@ fn wait_for(
     files: &Descriptors,
     asked: &[(i32, PollFlags)],
     time: Option<Duration>,
-    longest: Duration,
+    longest: Patience,
 ) -> Result<Vec<PollFlags>, Errno> {
     let mut found = vec![PollFlags::empty(); asked.len()];
     let mut fds = Vec::new();
-    let mut time = time.map_or(longest, |time| time.min(longest));
+    let mut time = time.unwrap_or(Duration::MAX);
     for (i, &(fd, events)) in asked.iter().enumerate() {
         match u64::try_from(fd).map(|fd| files.get(fd)) {
             Err(_) => {}
@@ -67,7 +52,8 @@ fn wait_for(
         }
     }
     let (places, mut fds): (Vec<usize>, Vec<PollFd<'_>>) = fds.into_iter().unzip();
-    poll_until(&mut fds, end(time))?;
+    let end = longest.at_most(time).begin();
+    poll_until(&mut fds, &end)?;
     for (place, fd) in places.into_iter().zip(&fds) {
         found[place] = fd.revents();
     }
@@ -102,7 +88,7 @@ pub(crate) fn poll_list(
     files: &Descriptors,
     (list, count): (u64, u64),
     time: Option<Duration>,
-    longest: Duration,
+    longest: Patience,
 ) -> Result<u64, Errno> {
     if count > files.limit() as u64 {
         return Err(Errno::INVAL);
@@ -134,7 +120,7 @@ pub(crate) fn select(
     files: &Descriptors,
     [count, sets @ ..]: [u64; 4],
     time: Option<Duration>,
-    longest: Duration,
+    longest: Patience,
 ) -> Result<u64, Errno> {
     /// Largest number of descriptors in a set (`FD_SETSIZE`).
     const MOST: u64 = 1024;

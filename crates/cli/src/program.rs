@@ -111,7 +111,8 @@ pub fn run(mut setup: Setup<'_>, mut bytes: Vec<u8>, fault: u8) -> anyhow::Resul
         spec = heaps.watch(DOMAIN, spec);
     }
     let successor = Successor::default();
-    let arbiter = setup.grants.arbiter(setup.time_limit, setup.children.as_ref())?.successor(&successor);
+    let arbiter =
+        setup.grants.arbiter(setup.time_limit, setup.children.as_ref())?.successor(&successor).outside_signals();
     // Counts, blocks of the heap and records of debuggers come after the end.
     let at_once = !setup.observed && !setup.grants.count_syscalls && setup.heaps.is_none();
     let arbiter = if at_once { arbiter.exit_at_once() } else { arbiter };
@@ -120,7 +121,7 @@ pub fn run(mut setup: Setup<'_>, mut bytes: Vec<u8>, fault: u8) -> anyhow::Resul
     let (mut builder, crew) = match setup.threads {
         1 => (arbiter.offer(builder, GATEWAY, true), None),
         _ => {
-            let crew = Crew::new(arbiter.outside_signals());
+            let crew = Crew::new(arbiter);
             (builder.host_fn(GATEWAY, crew.first()), Some(crew))
         }
     };

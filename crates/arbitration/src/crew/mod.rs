@@ -9,7 +9,6 @@ mod death;
 mod idle;
 mod kinds;
 mod member;
-mod outside;
 mod roster;
 mod spawn;
 mod waiting;
@@ -19,14 +18,14 @@ pub use death::Death;
 use crate::alarm::Alarm;
 use crate::errno::Errno;
 use crate::futex::{Wait, Waits};
+use crate::outside::Outside;
 use crate::process::{Exit, SELF};
 use crate::signals::{ThreadSignals, bit_of};
 use crate::{Arbiter, Calls, Request, encode};
 use member::Member;
-use outside::Outside;
 use roster::Roster;
 use sfi_contract::{names, requests};
-use sfi_loader::{HostCall, HostError};
+use sfi_loader::{HostCall, HostError, OUTSIDE_SIGNALS};
 use std::panic::resume_unwind;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -75,7 +74,7 @@ impl Crew {
             clock: arbiter.clock,
             quota: arbiter.quota,
             program: arbiter.program,
-            outside: arbiter.outside.then(Outside::default),
+            outside: arbiter.outside.is_some().then(Outside::default),
             arbiter: Mutex::new(arbiter),
             waits: Waits::default(),
             roster: Roster::default(),
@@ -345,7 +344,7 @@ impl Arbiter {
             state.signals.enter(signals);
             let answer = arbiter.respond(cx, state, heap, request, given);
             state.signals.leave(signals);
-            let chosen = if arbiter.outside { state.signals.chosen(sfi_loader::OUTSIDE_SIGNALS) } else { 0 };
+            let chosen = arbiter.outside.as_ref().map_or(0, |_| state.signals.chosen(OUTSIDE_SIGNALS));
             let (common, timer) = (state.signals.common(), state.signals.timer_end());
             Served { answer, exit: state.exit.take(), common, timer, chosen }
         })

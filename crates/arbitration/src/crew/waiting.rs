@@ -145,7 +145,7 @@ impl Shared {
     /// Tries a call that may wait for descriptors until it is answered.
     pub(super) fn patiently(&self, cx: &mut HostCall<'_>, me: &Member, request: &Request) -> Result<u64, Errno> {
         let time = asked(cx, request)?.map_or(self.quota.wait, |time| self.clock.patience(time).min(self.quota.wait));
-        let end = wait::end(time);
+        let end = Instant::now().checked_add(time);
         let mut pause = FIRST_TRY;
         loop {
             let (answer, open) = self.arbiter().attempt(cx, request);

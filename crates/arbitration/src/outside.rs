@@ -1,20 +1,27 @@
 //! Signals that other processes send to this one, and that a domain handles or ignores.
 
-use sfi_loader::{take_signals, wait_for_signals};
+use sfi_loader::{end_by_signal, take_signals, wait_for_signals};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Bytes of the stack of the thread that passes them on.
 const STACK: usize = 64 << 10;
 
+/// Ends this process by the first of some signals, by their bits, if there is one.
+pub(crate) fn end_by(signals: u64) {
+    if signals != 0 {
+        end_by_signal(signals.trailing_zeros() as i32 + 1);
+    }
+}
+
 /// The signals that were taken, by their bits. They stay taken.
 #[derive(Debug, Default)]
-pub(super) struct Outside(AtomicU64);
+pub(crate) struct Outside(AtomicU64);
 
 impl Outside {
     /// Takes more signals. The first ones start the thread, which passes the bits of signals that
-    /// come to the function that `tell` gives. If that fails, they keep their actions. Called with
-    /// the arbiter locked.
-    pub(super) fn take<T: Fn(u64) + Send + 'static>(&self, signals: u64, tell: impl FnOnce() -> T) {
+    /// come to the function that `tell` gives. If that fails, they keep their actions. One thread
+    /// calls it at a time.
+    pub(crate) fn take<T: Fn(u64) + Send + 'static>(&self, signals: u64, tell: impl FnOnce() -> T) {
         let taken = self.0.load(Ordering::Relaxed);
         if signals & !taken == 0 {
             return;
