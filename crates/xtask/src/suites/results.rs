@@ -42,7 +42,12 @@ pub const WHOLE: &str = "make check";
 pub fn read(output: &str, format: Format, root: &str, success: bool) -> Results {
     let mut results = Results::new();
     let mut directory = String::new();
-    for line in output.lines() {
+    let mut lines = output.lines().peekable();
+    while let Some(line) = lines.next() {
+        // A title in the logs of tests that did not pass, which automake prints once more.
+        if lines.peek().is_some_and(|next| next.len() == line.len() && next.bytes().all(|byte| byte == b'=')) {
+            continue;
+        }
         if let Some(entered) = entered(line) {
             let below = entered.strip_prefix(root).unwrap_or(entered).trim_start_matches('/');
             directory = if below.is_empty() { String::new() } else { format!("{below}/") };
@@ -143,7 +148,10 @@ XFAIL: t-add
 PASS: t-add
 XPASS: t-gone
 make[2]: Entering directory '/b/gmp'
+FAIL: last
+==========
 ERROR: last
+=====
 ";
 
     #[test]
