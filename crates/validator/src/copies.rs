@@ -2,12 +2,10 @@
 
 use crate::code::{Flow, Index, Insn};
 use crate::difference::{Difference, unproved, wrong};
-use crate::sets::{self, RDI, RSI, Set};
+use crate::sets::{self, RCX, RDI, RSI, Set};
 use crate::value::Node;
 use crate::walk::{Block, Stand, Walk};
 use iced_x86::Mnemonic;
-
-const RCX: usize = 1;
 
 impl Walk<'_, '_, '_> {
     /// Compares the code from `std` to `cld`. Copies that run from the end became loops.

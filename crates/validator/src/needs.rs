@@ -3,7 +3,7 @@
 
 use crate::code::{Flow, Index};
 use crate::facts::{Facts, is_callers};
-use crate::sets::{self, Effects, PRESERVED, RAX, RSP, Set, whole};
+use crate::sets::{self, Effects, PRESERVED, RAX, RCX, RSP, Set, whole};
 use crate::walk::{Block, Op, Stand, Walk};
 use iced_x86::{Mnemonic, OpKind};
 
@@ -32,6 +32,9 @@ impl Walk<'_, '_, '_> {
         let bitwise = matches!(ins.mnemonic(), Mnemonic::Or | Mnemonic::And | Mnemonic::Xor);
         let mut needed = self.needed(at, before, effects.reads);
         let (mut effects, mut lost) = (effects, lost);
+        if self.surely_runs(at) {
+            effects.writes |= sets::flags(ins.rflags_modified());
+        }
         if let Some(unset) = self.unset(at, before) {
             needed &= !whole(unset);
             effects.writes |= whole(unset);
@@ -75,23 +78,37 @@ impl Walk<'_, '_, '_> {
     /// Says whether the leaf that `cpuid` is asked for has no subleaves. Then ecx does not matter.
     fn has_no_subleaf(&self, at: Index) -> bool {
         const LEAVES: [u64; 8] = [0, 1, 2, 3, 5, 0xa, 0x15, 0x16];
+        self.constant(at, RAX).is_some_and(|leaf| {
+            let leaf = leaf & 0xffff_ffff;
+            LEAVES.contains(&leaf) || (0x8000_0000..=0x8000_000a).contains(&leaf)
+        })
+    }
+
+    /// Says whether a string instruction with `rep` surely runs once or more, so that its flags are
+    /// those of a comparison.
+    fn surely_runs(&self, at: Index) -> bool {
+        let ins = &self.context.old.text.insns[at].ins;
+        let repeats = ins.is_string_instruction() && (ins.has_rep_prefix() || ins.has_repne_prefix());
+        // With 32-bit addresses ecx is the count.
+        repeats && self.constant(at, RCX).is_some_and(|count| count & 0xffff_ffff != 0)
+    }
+
+    /// Returns the number that a `mov` gave a register before an instruction that control reaches
+    /// only from there.
+    fn constant(&self, at: Index, register: usize) -> Option<u64> {
         let insns = &self.context.old.text.insns;
         let mut here = at;
         loop {
             let before = here.wrapping_sub(1);
-            let Some(insn) = insns.get(before).filter(|_| self.context.old.text.next(before) == Some(here)) else {
-                return false;
-            };
+            let insn = insns.get(before).filter(|_| self.context.old.text.next(before) == Some(here))?;
             if self.graph.label[here] || self.context.old.flow[before] != Flow::Next {
-                return false;
+                return None;
             }
             here = before;
-            if self.graph.effects[here].changes & 1 << RAX != 0 {
-                let leaf = insn.ins.try_immediate(1).ok().filter(|_| insn.ins.mnemonic() == Mnemonic::Mov);
-                return leaf.is_some_and(|leaf| {
-                    let leaf = leaf & 0xffff_ffff;
-                    LEAVES.contains(&leaf) || (0x8000_0000..=0x8000_000a).contains(&leaf)
-                });
+            if self.graph.effects[here].changes & 1 << register != 0 {
+                let ins = &insn.ins;
+                let whole = ins.mnemonic() == Mnemonic::Mov && ins.op0_register().size() >= 4;
+                return ins.try_immediate(1).ok().filter(|_| whole && insn.immediate.is_none());
             }
         }
     }

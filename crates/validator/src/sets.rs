@@ -20,6 +20,7 @@ pub(crate) const ALL: Set = ALL_FLAGS | 0xffff_ffff;
 pub(crate) const COUNT: Set = 1 << 40;
 
 pub(crate) const RAX: usize = 0;
+pub(crate) const RCX: usize = 1;
 pub(crate) const RSP: usize = 4;
 pub(crate) const RBP: usize = 5;
 pub(crate) const RSI: usize = 6;
