@@ -13,6 +13,10 @@ use std::collections::HashMap;
 /// A difference: verdict, text, original section, offset.
 pub(crate) type Difference = (Verdict, String, usize, u64);
 
+/// The number of the section of common blocks of the medium code model (psABI,
+/// `SHN_X86_64_LCOMMON`).
+const LARGE_COMMON: u32 = 0xff02;
+
 /// Compares all tables.
 pub(crate) fn check(context: &Context<'_, '_>, graph: &Graph) -> Vec<Difference> {
     let mut found = Vec::new();
@@ -132,6 +136,8 @@ fn symbols(context: &Context<'_, '_>, found: &mut Vec<Difference>) {
                     None => (Place::Section(new), Some(symbol.value)),
                 }
             }
+            // A window is small, so that no data in it is far.
+            Place::Reserved(LARGE_COMMON) => (Place::Common, Some(symbol.value)),
             place => (place, (place != Place::Undefined).then_some(symbol.value)),
         };
         let key = (symbol.name, symbol.binding, symbol.kind, symbol.visibility);

@@ -17,6 +17,9 @@ pub(crate) type SymbolIndex = usize;
 /// Largest alignment of text. The contract accepts no larger one (SFI-E07), and no code depends on
 /// one.
 const MAX_TEXT_ALIGN: u64 = 4096;
+/// The section of common blocks of the medium code model (psABI, `SHN_X86_64_LCOMMON`). A window is
+/// small, so they are common blocks like others.
+const LARGE_COMMON: elf::SymbolSection = elf::SymbolSection(0xff02);
 
 /// A relocatable object.
 #[derive(Clone)]
@@ -184,7 +187,7 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Object<'_>, Refusal> {
         let place = match symbol.st_shndx(endian) {
             elf::SHN_UNDEF => Place::Undefined,
             elf::SHN_ABS => Place::Absolute,
-            elf::SHN_COMMON => Place::Common,
+            elf::SHN_COMMON | LARGE_COMMON => Place::Common,
             _ => match symtab.symbol_section(endian, symbol, index).map_err(broken)? {
                 Some(section) if section.0 < sections.len() => Place::Section(section.0),
                 _ => return Err(broken(format!("symbol {} has a bad section index", index.0))),
