@@ -32,16 +32,22 @@ enum Holds {
     Own,
     /// The unit's own value, or the caller's, which is saved.
     Maybe,
+    /// Loaded: the unit's own value, or the caller's, which is restored.
+    Loaded,
+    /// Loaded on one path, and saved on another.
+    Doubt,
     /// Paths disagree.
     Mixed,
 }
 
 impl Holds {
     fn join(self, other: Holds) -> Holds {
-        use Holds::{Maybe, Mixed, Own, Saved};
+        use Holds::{Doubt, Loaded, Maybe, Mixed, Own, Saved};
         match (self, other) {
             (a, b) if a == b => a,
             (Saved | Own | Maybe, Saved | Own | Maybe) => Maybe,
+            (Own, Loaded) | (Loaded, Own) => Loaded,
+            (Saved | Own | Maybe | Loaded | Doubt, Saved | Own | Maybe | Loaded | Doubt) => Doubt,
             _ => Mixed,
         }
     }
@@ -226,7 +232,7 @@ fn passes(
             Some(Move::Pop) => Holds::Caller,
             Some(Move::Restore) if is(at, Move::Restore) => Holds::Caller,
             // The register may be restored from a place that another register tells.
-            _ if pushed && loads(at) => Holds::Mixed,
+            _ if pushed && loads(at) => Holds::Loaded,
             _ if effects[at].writes & bit(register) != 0 => Holds::Own,
             _ => before,
         };
@@ -262,8 +268,13 @@ fn passes(
             _ => false,
         }
     };
-    let unset = |at: &InsnIndex| {
-        moves(*at) != Some(Move::Push) && matches!(holds.get(at), Some(Holds::Saved | Holds::Maybe)) && reads(*at)
+    // Functions save a register by a push. A push where it may hold another value passes an
+    // argument. Other reads after a load on one path only are none on the path without it.
+    let unset = |at: &InsnIndex| match holds.get(at) {
+        Some(Holds::Saved) => moves(*at) != Some(Move::Push) && reads(*at),
+        Some(Holds::Maybe) => reads(*at),
+        Some(Holds::Doubt) => moves(*at) == Some(Move::Push),
+        _ => false,
     };
     let on_purpose = insns.iter().copied().find(meant).map(Passing::Meant);
     on_purpose.or_else(|| insns.iter().any(unset).then_some(Passing::Unset))
