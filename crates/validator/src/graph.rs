@@ -8,6 +8,7 @@ use crate::landings::{Landing, Unwinding};
 use crate::leaves::Leaves;
 use crate::object::{is_function, is_open, is_weak, kind};
 use crate::sets::{Effects, RBP, RSP, effects};
+use crate::tables;
 use iced_x86::{Code as Opcode, InstructionInfoFactory, Mnemonic, OpKind, Register};
 use sfi_elf::Place;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -221,11 +222,10 @@ impl Graph {
                         _ => offset,
                     };
                     run = Some((start, offset + 4));
-                    let base = self.named.range((section, start)..=(section, offset)).next_back();
-                    let Some((&(_, base), &by)) = base else { continue };
-                    self.bases.insert((section, offset), (base, by));
-                    let target = target.wrapping_add_signed(base - offset);
-                    if let Some(to) = old.never_reached(by, text, target).or_else(|| old.text.at(text, target)) {
+                    let names = self.named.range((section, start)..=(section, offset)).map(|((_, b), by)| (*b, *by));
+                    let Some((base, to)) = tables::base_of(old, names, offset, (text, target)) else { continue };
+                    self.bases.insert((section, offset), base);
+                    if let Some(to) = to {
                         self.entries[0].insert((section, offset), to);
                         self.taken[to] = true;
                     }

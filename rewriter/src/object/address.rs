@@ -352,14 +352,19 @@ fn data_section(
             };
             run = Some((start, reloc.offset.wrapping_add(4)));
             let names = named.range((start, InsnIndex::FIRST)..=(reloc.offset, InsnIndex::LAST));
-            let Some(&(base, by)) = names.last() else {
+            if names.clone().next().is_none() {
                 refusals.push(refuse("no instruction names the base of this switch table"));
                 continue;
-            };
-            let distance = (reloc.offset - base) as i64;
-            let bias = reloc.addend.wrapping_sub(distance);
-            match never_reached(code, by, reloc, bias).or_else(|| code_dest(code, reloc, bias)) {
-                Some(dest) => {
+            }
+            // The place before an array that counts from 1 may be an entry of the table before it.
+            let entry = names.rev().find_map(|&(base, by)| {
+                let distance = (reloc.offset - base) as i64;
+                let bias = reloc.addend.wrapping_sub(distance);
+                let dest = never_reached(code, by, reloc, bias).or_else(|| code_dest(code, reloc, bias))?;
+                Some((base, distance, dest))
+            });
+            match entry {
+                Some((base, distance, dest)) => {
                     found.data.insert((section, index), DataRef { dest, addend: distance, pointer: false });
                     let names =
                         || named.range((base, InsnIndex::FIRST)..=(base, InsnIndex::LAST)).map(|(_, by)| *by).collect();
