@@ -8,7 +8,6 @@ use crate::landings::{Landing, Unwinding};
 use crate::leaves::Leaves;
 use crate::object::{is_function, is_open, is_weak, kind};
 use crate::sets::{Effects, RBP, RSP, effects};
-use crate::tables;
 use iced_x86::{Code as Opcode, InstructionInfoFactory, Mnemonic, OpKind, Register};
 use sfi_elf::Place;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -223,7 +222,7 @@ impl Graph {
                     };
                     run = Some((start, offset + 4));
                     let names = self.named.range((section, start)..=(section, offset)).map(|((_, b), by)| (*b, *by));
-                    let Some((base, to)) = tables::base_of(old, names, offset, (text, target)) else { continue };
+                    let Some((base, to)) = jump_tables::base_of(old, names, offset, (text, target)) else { continue };
                     self.bases.insert((section, offset), base);
                     if let Some(to) = to {
                         self.entries[0].insert((section, offset), to);

@@ -1,5 +1,6 @@
-//! Tables of 64-bit pointers that only jumps read, as code for a fixed place has them (`jmp
-//! *table(,%r,8)`). No code keeps such an entry as a pointer to a function.
+//! Switch tables: those of 64-bit pointers that only jumps read, as code for a fixed place has them
+//! (`jmp *table(,%r,8)`), and the bases of those of 32-bit distances. No code keeps an entry of the
+//! former as a pointer to a function.
 
 use crate::code::{Flow, Index, Old};
 use crate::object::{is_open, kind, may_go};
@@ -96,4 +97,28 @@ fn data_place(old: &Old<'_, '_>, reloc: &Relocation, more: i64) -> Option<(usize
         }
         _ => None,
     }
+}
+
+/// A table's base, and an instruction that names it.
+type Base = (i64, Index);
+
+/// Returns the base of the table that holds a PC32 entry, out of the places that code names up to
+/// there, and the entry's instruction if it leads to one. Code may also name an entry as the place
+/// before an array that counts from 1. That one leads nowhere as the base.
+pub(crate) fn base_of(
+    old: &Old<'_, '_>,
+    names: impl DoubleEndedIterator<Item = Base>,
+    offset: i64,
+    (text, target): (usize, u64),
+) -> Option<(Base, Option<Index>)> {
+    let mut first = None;
+    for (base, by) in names.rev() {
+        let target = target.wrapping_add_signed(base - offset);
+        let to = old.never_reached(by, text, target).or_else(|| old.text.at(text, target));
+        if to.is_some() {
+            return Some(((base, by), to));
+        }
+        first = first.or(Some(((base, by), None)));
+    }
+    first
 }

@@ -1,6 +1,6 @@
 //! Data, relocations and symbols. Each one of the original object has its counterpart.
 
-use crate::code::{Index, Old};
+use crate::code::Index;
 use crate::context::Context;
 use crate::graph::Graph;
 use crate::object::{Spot, is_open, kind, may_go};
@@ -91,30 +91,6 @@ fn relocation(
         _ => false,
     };
     (!same).then(|| "a pointer or an entry of a table leads elsewhere".into())
-}
-
-/// A table's base, and an instruction that names it.
-type Base = (i64, Index);
-
-/// Returns the base of the table that holds a PC32 entry, out of the places that code names up to
-/// there, and the entry's instruction if it leads to one. Code may also name an entry as the place
-/// before an array that counts from 1. That one leads nowhere as the base.
-pub(crate) fn base_of(
-    old: &Old<'_, '_>,
-    names: impl DoubleEndedIterator<Item = Base>,
-    offset: i64,
-    (text, target): (usize, u64),
-) -> Option<(Base, Option<Index>)> {
-    let mut first = None;
-    for (base, by) in names.rev() {
-        let target = target.wrapping_add_signed(base - offset);
-        let to = old.never_reached(by, text, target).or_else(|| old.text.at(text, target));
-        if to.is_some() {
-            return Some(((base, by), to));
-        }
-        first = first.or(Some(((base, by), None)));
-    }
-    first
 }
 
 /// Returns the new place that an entry of a table means, at a distance from the table's base.
