@@ -28,8 +28,8 @@ impl Arbiter {
         let [a, b, c, d, e, _] = request.args;
         let (files, tree) = (&mut state.files, &mut state.tree);
         let (spending, clock) = (&mut self.spending, self.clock);
-        // Waiting ends with the timer, because its signal interrupts.
-        let longest = state.signals.patience(self.patience);
+        // Waiting ends with the timer and with signals of other processes, because they interrupt.
+        let longest = || state.signals.patience(self.patience);
         let patience = |time| clock.patience(time);
         let found = |files: &Descriptors, at: u64, path: u64, last: Last, intent: Intent| {
             tree.find(cx, files, (at, path), last, intent)
@@ -38,12 +38,12 @@ impl Arbiter {
         let change = |files: &Descriptors, at: u64, path: u64| found(files, at, path, Last::Follow, Intent::Change);
         let entry = |files: &Descriptors, at: u64, path: u64| found(files, at, path, Last::Keep, Intent::Change);
         match request.number {
-            libc::SYS_read => transfer::read(cx, files, a, &[(b, c)], longest),
-            libc::SYS_readv => transfer::read(cx, files, a, &transfer::vector(cx, b, c)?, longest),
+            libc::SYS_read => transfer::read(cx, files, a, &[(b, c)], longest()),
+            libc::SYS_readv => transfer::read(cx, files, a, &transfer::vector(cx, b, c)?, longest()),
             libc::SYS_pread64 => transfer::pread(cx, files, a, &[(b, c)], d),
             libc::SYS_preadv => transfer::pread(cx, files, a, &transfer::vector(cx, b, c)?, d),
-            libc::SYS_write => transfer::write(cx, files, a, &[(b, c)], spending, longest),
-            libc::SYS_writev => transfer::write(cx, files, a, &transfer::vector(cx, b, c)?, spending, longest),
+            libc::SYS_write => transfer::write(cx, files, a, &[(b, c)], spending, longest()),
+            libc::SYS_writev => transfer::write(cx, files, a, &transfer::vector(cx, b, c)?, spending, longest()),
             libc::SYS_pwrite64 => transfer::pwrite(cx, files, a, &[(b, c)], d, spending),
             libc::SYS_pwritev => transfer::pwrite(cx, files, a, &transfer::vector(cx, b, c)?, d, spending),
             libc::SYS_lseek => files::seek(files, a, b, c),
@@ -53,13 +53,13 @@ impl Arbiter {
             libc::SYS_dup3 => files.duplicate_to(a, b, Some(c)),
             libc::SYS_pipe => transfer::pipe(cx, files, (a, 0), self.threads),
             libc::SYS_pipe2 => transfer::pipe(cx, files, (a, b), self.threads),
-            libc::SYS_poll => wait::poll_list(cx, files, (a, b), wait::milliseconds(c).map(patience), longest),
-            libc::SYS_ppoll => wait::poll_list(cx, files, (a, b), wait::time_at(cx, c, 1)?.map(patience), longest),
+            libc::SYS_poll => wait::poll_list(cx, files, (a, b), wait::milliseconds(c).map(patience), longest()),
+            libc::SYS_ppoll => wait::poll_list(cx, files, (a, b), wait::time_at(cx, c, 1)?.map(patience), longest()),
             libc::SYS_select => {
-                wait::select(cx, files, [a, b, c, d], wait::time_at(cx, e, 1000)?.map(patience), longest)
+                wait::select(cx, files, [a, b, c, d], wait::time_at(cx, e, 1000)?.map(patience), longest())
             }
             libc::SYS_pselect6 => {
-                wait::select(cx, files, [a, b, c, d], wait::time_at(cx, e, 1)?.map(patience), longest)
+                wait::select(cx, files, [a, b, c, d], wait::time_at(cx, e, 1)?.map(patience), longest())
             }
             libc::SYS_fcntl => files.control(a, b, c),
             libc::SYS_ioctl => files::ioctl(cx, files, a, b, c),
@@ -135,16 +135,16 @@ impl Arbiter {
             libc::SYS_socketpair => sockets::pair(cx, files, &request.args),
             libc::SYS_bind => sockets::bind(cx, files, &request.args),
             libc::SYS_listen => sockets::listen(files, a, b),
-            libc::SYS_accept => sockets::accept(cx, files, [a, b, c], 0, longest),
-            libc::SYS_accept4 => sockets::accept(cx, files, [a, b, c], d, longest),
-            libc::SYS_connect => sockets::connect(cx, files, &request.args, longest),
+            libc::SYS_accept => sockets::accept(cx, files, [a, b, c], 0, longest()),
+            libc::SYS_accept4 => sockets::accept(cx, files, [a, b, c], d, longest()),
+            libc::SYS_connect => sockets::connect(cx, files, &request.args, longest()),
             libc::SYS_getsockname => sockets::name(cx, files, [a, b, c], false),
             libc::SYS_getpeername => sockets::name(cx, files, [a, b, c], true),
             libc::SYS_setsockopt => sockets::set(cx, files, &request.args),
             libc::SYS_getsockopt => sockets::get(cx, files, &request.args),
             libc::SYS_shutdown => sockets::shutdown(files, a, b),
-            libc::SYS_sendto => sockets::send(cx, files, &request.args, spending, longest),
-            libc::SYS_recvfrom => sockets::receive(cx, files, &request.args, longest),
+            libc::SYS_sendto => sockets::send(cx, files, &request.args, spending, longest()),
+            libc::SYS_recvfrom => sockets::receive(cx, files, &request.args, longest()),
 
             libc::SYS_exit | libc::SYS_exit_group => {
                 state.exit = Some(Exit(a as i32));
@@ -183,7 +183,10 @@ impl Arbiter {
             requests::EXECUTE => self.spawn(cx, state, &request.args),
             libc::SYS_execve => self.execute(cx, state, [a, b, c]),
             libc::SYS_wait4 if self.starts_nothing() => Err(self.denial.errno()),
-            libc::SYS_wait4 => spawn::wait(cx, state, &request.args, longest),
+            libc::SYS_wait4 => {
+                let longest = longest();
+                spawn::wait(cx, state, &request.args, longest)
+            }
             libc::SYS_tgkill => state.signals.send(&[a, b], c),
             libc::SYS_arch_prctl => start::set_thread_pointer(cx.thread_pointer(), a, b),
             _ => Err(self.denial.errno()),

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[derive(Debug)]
 pub(crate) struct Inbox {
     came: AtomicU64,
-    /// Those that do not have their default action.
+    /// The signals that the domain handles or ignores.
     chosen: AtomicU64,
     /// Readable when signals came since it was read.
     bell: OwnedFd,

@@ -140,7 +140,7 @@ pub struct Arbiter {
     at_once: bool,
     /// The signals of other processes that were taken, if they are the domain's.
     outside: Option<Outside>,
-    /// Those that came for a domain without threads, once it handles or ignores one.
+    /// The place where they come for a domain without threads, once it handles or ignores one.
     inbox: Option<Arc<Inbox>>,
     /// The timer of a domain without threads, once it was set.
     alarm: Option<Alarm>,
@@ -262,7 +262,7 @@ impl Arbiter {
     /// computes, if the world allows that.
     fn watch(&mut self, cx: &mut HostCall<'_>, state: &mut State) {
         let end = state.signals.timer_end();
-        let chosen = self.outside.as_ref().map_or(0, |_| state.signals.chosen(OUTSIDE_SIGNALS));
+        let chosen = self.chosen(state);
         let (timer, signals) = (end.is_some() || self.alarm.is_some(), chosen != 0 || self.inbox.is_some());
         if !timer && !signals {
             return;
@@ -276,6 +276,12 @@ impl Arbiter {
         if timer {
             self.alarm.get_or_insert_default().set(end, || move || stopper.interrupt());
         }
+    }
+
+    /// Returns the signals of other processes that the domain handles or ignores, by their bits, if
+    /// it gets any.
+    fn chosen(&self, state: &State) -> u64 {
+        self.outside.as_ref().map_or(0, |_| state.signals.chosen(OUTSIDE_SIGNALS))
     }
 
     /// Takes the signals of other processes that the domain handles or ignores.

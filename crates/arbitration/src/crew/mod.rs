@@ -25,7 +25,7 @@ use crate::{Arbiter, Calls, Request, encode};
 use member::Member;
 use roster::Roster;
 use sfi_contract::{names, requests};
-use sfi_loader::{HostCall, HostError, OUTSIDE_SIGNALS};
+use sfi_loader::{HostCall, HostError};
 use std::panic::resume_unwind;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -344,7 +344,7 @@ impl Arbiter {
             state.signals.enter(signals);
             let answer = arbiter.respond(cx, state, heap, request, given);
             state.signals.leave(signals);
-            let chosen = arbiter.outside.as_ref().map_or(0, |_| state.signals.chosen(OUTSIDE_SIGNALS));
+            let chosen = arbiter.chosen(state);
             let (common, timer) = (state.signals.common(), state.signals.timer_end());
             Served { answer, exit: state.exit.take(), common, timer, chosen }
         })
