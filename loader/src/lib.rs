@@ -88,6 +88,8 @@ mod spec;
 mod vm;
 mod world;
 
+pub use fault::fork::Fork;
+pub use fault::helper::start_helper;
 pub use fault::limits::{Budget, Limits};
 pub use fault::outside::{OUTSIDE_SIGNALS, end_by_signal, take_signals, wait_for_signals};
 pub use fault::report::{AddressClass, Fault, FaultKind};

@@ -7,6 +7,7 @@
 //! a host function gets no signal, because the function's end looks at the mark.
 
 use crate::fault::clock::moment;
+use crate::fault::helper::start_helper;
 use crate::fault::limits::{TIME_SIGNAL, is_budget};
 use crate::fault::purse::Purse;
 use crate::gate::fault::{RawFault, Trace};
@@ -53,7 +54,7 @@ pub(crate) fn found(domains: usize, lanes: usize) -> std::io::Result<Arc<Members
     });
     let mut all = all();
     if STARTED.get().is_none() {
-        std::thread::Builder::new().name("sfi-lanes".into()).spawn(run)?;
+        start_helper(std::thread::Builder::new().name("sfi-lanes".into()), run)?;
         STARTED.get_or_init(|| ());
     }
     all.retain(|members| members.strong_count() > 0);

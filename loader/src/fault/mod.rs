@@ -3,6 +3,8 @@
 pub(crate) mod clock;
 pub(crate) mod deliver;
 pub(crate) mod describe;
+pub(crate) mod fork;
+pub(crate) mod helper;
 pub(crate) mod interrupt;
 pub(crate) mod interrupted;
 pub(crate) mod lanes;

@@ -1,19 +1,21 @@
 //! Signals that other processes send to this one. A host may take some of them in place of their
 //! default actions, and pass them on to a domain.
 
-use libc::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, c_int};
+use libc::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, c_int};
 use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::pipe::{PipeFlags, pipe_with};
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The signals that can be taken: those with which people and programs ask a program for something.
-const OUTSIDE: [c_int; 6] = [SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGTERM];
+/// The signals that can be taken: those with which people and programs ask a program for something,
+/// and the one that tells of a child's end.
+const OUTSIDE: [c_int; 7] = [SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGTERM, SIGCHLD];
 
 /// The bits of the signals that can be taken.
-pub const OUTSIDE_SIGNALS: u64 = bit(SIGHUP) | bit(SIGINT) | bit(SIGQUIT) | bit(SIGUSR1) | bit(SIGUSR2) | bit(SIGTERM);
+pub const OUTSIDE_SIGNALS: u64 =
+    bit(SIGHUP) | bit(SIGINT) | bit(SIGQUIT) | bit(SIGUSR1) | bit(SIGUSR2) | bit(SIGTERM) | bit(SIGCHLD);
 
 /// The signals that came and that nobody was told of, by their bits.
 static CAME: AtomicU64 = AtomicU64::new(0);
@@ -36,8 +38,8 @@ extern "C" fn on_signal(signal: c_int) {
 }
 
 /// Takes signals of this process from now on, by their bits (bit 0 is signal 1), in place of their
-/// default actions. Only SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2 and SIGTERM can be taken, and
-/// other bits have no effect. [`wait_for_signals`] tells which came.
+/// default actions. Only SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGTERM and SIGCHLD can be
+/// taken, and other bits have no effect. [`wait_for_signals`] tells which came.
 ///
 /// # Errors
 /// The process has too few descriptors left.
@@ -73,6 +75,28 @@ pub fn end_by_signal(signal: c_int) {
         // SAFETY: the call takes a number only.
         unsafe { libc::kill(libc::getpid(), signal) };
     }
+}
+
+/// Parts this process, which was forked, from the one that it was made of: signals that came to
+/// that one do not count, and each bell is heard in its own process only. The signals stay taken.
+/// Nothing waits for them here until [`wait_for_signals`] is called.
+///
+/// # Errors
+/// The process has too few descriptors left.
+pub(super) fn part() -> io::Result<()> {
+    if let Some((reader, writer)) = BELL.get() {
+        let bell = pipe_with(PipeFlags::CLOEXEC)?;
+        fcntl_setfl(&bell.1, OFlags::NONBLOCK)?;
+        for (new, old) in [(&bell.0, reader), (&bell.1, writer)] {
+            // SAFETY: the call takes numbers only. Both descriptors are this module's own, and one
+            // of them leads elsewhere from now on.
+            if unsafe { libc::dup3(new.as_raw_fd(), old.as_raw_fd(), libc::O_CLOEXEC) } < 0 {
+                return Err(io::Error::last_os_error());
+            }
+        }
+    }
+    CAME.store(0, Ordering::Relaxed);
+    Ok(())
 }
 
 /// Waits until signals that [`take_signals`] took come. Returns their bits.

@@ -21,6 +21,7 @@
 //! the thread find out which ([`reason::SETTLE`]). That domain ends, and the others go on.
 
 use crate::fault::clock::{self, clock, now, rate};
+use crate::fault::helper::start_helper;
 use crate::fault::lanes::Members;
 use crate::fault::limits::{Budget, Limits, TIME_SIGNAL, nanos, reason};
 use crate::fault::meter;
@@ -29,7 +30,7 @@ use crate::fault::watch::Watch;
 use crate::gate::records::{Context, DomainState, ThreadState};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering, compiler_fence};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Time between two orders to the same call, while a host function runs and while a domain does.
@@ -423,8 +424,8 @@ unsafe fn running(purse: &Purse, now: u64) -> u64 {
 
 static REGISTRY: Mutex<Vec<Observed>> = Mutex::new(Vec::new());
 static CHANGED: Condvar = Condvar::new();
-/// Set once the watchdog runs.
-static STARTED: OnceLock<()> = OnceLock::new();
+/// Says whether the watchdog runs.
+static STARTED: AtomicBool = AtomicBool::new(false);
 
 fn registry() -> MutexGuard<'static, Vec<Observed>> {
     REGISTRY.lock().unwrap_or_else(PoisonError::into_inner)
@@ -444,17 +445,53 @@ pub(super) fn forget(watch: &Arc<Watch>) {
 /// Starts the watchdog, unless it runs already.
 #[inline]
 pub(super) fn start_once() -> std::io::Result<()> {
-    if STARTED.get().is_none() { start_first() } else { Ok(()) }
+    if STARTED.load(Ordering::Acquire) { Ok(()) } else { start_first() }
 }
 
 #[cold]
 fn start_first() -> std::io::Result<()> {
     let _all = registry();
-    if STARTED.get().is_none() {
-        std::thread::Builder::new().name("sfi-watchdog".into()).spawn(run)?;
-        STARTED.get_or_init(|| ());
+    if !STARTED.load(Ordering::Relaxed) {
+        start_helper(std::thread::Builder::new().name("sfi-watchdog".into()), run)?;
+        STARTED.store(true, Ordering::Release);
     }
     Ok(())
+}
+
+/// Forks this process by a function that says whether it returned in the new one. That has a
+/// watchdog if this one has. `context` is that of the world that this thread runs: its call goes on
+/// in the new process, and has its limits there too. Only processor time begins anew.
+///
+/// # Errors
+/// The new process cannot go on.
+///
+/// # Safety
+/// The context lives, and `state` is this thread's.
+pub(super) unsafe fn fork<R>(
+    context: *mut Context,
+    state: *mut ThreadState,
+    fork: impl FnOnce() -> (R, bool),
+) -> std::io::Result<R> {
+    // A lock that the watchdog held would stay locked in the new process.
+    let mut all = registry();
+    let (result, is_new) = fork();
+    if is_new {
+        all.iter_mut().for_each(|observed| observed.cpu_since = None);
+        // SAFETY: see the function's contract. The watch lives as long as the context.
+        unsafe {
+            if (*state).id != 0 {
+                join(state);
+            }
+            if let Some(watch) = (*context).watch.cast::<Watch>().as_ref() {
+                watch.thread.store((*state).id, Ordering::Relaxed);
+            }
+        }
+        drop(all);
+        if STARTED.swap(false, Ordering::Relaxed) {
+            start_first()?;
+        }
+    }
+    Ok(result)
 }
 
 /// Makes the watchdog look at once. It either waits, or sees the changes before it does.

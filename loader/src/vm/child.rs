@@ -13,19 +13,8 @@ const FIRST: libc::c_uint = 3;
 pub fn apart(command: &mut Command) -> &mut Command {
     let parent = std::process::id();
     let prepare = move || {
-        // SAFETY: this call takes numbers only. It changes the new process, in which nothing else
-        // runs, and is async-signal-safe.
-        let killed = unsafe { libc::syscall(libc::SYS_prctl, libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0) };
-        if killed != 0 {
-            return Err(io::Error::last_os_error());
-        }
         close_others()?;
-        // A parent that died before the second call can kill nobody.
-        // SAFETY: as above.
-        match u32::try_from(unsafe { libc::getppid() }) {
-            Ok(now) if now == parent => Ok(()),
-            _ => Err(io::Error::from_raw_os_error(libc::ESRCH)),
-        }
+        end_with(parent)
     };
     command.process_group(0);
     // SAFETY: the closure neither allocates nor locks: an error from a number holds no memory.
@@ -38,6 +27,22 @@ pub fn replace(command: &mut Command) -> io::Error {
     // SAFETY: the closure neither allocates nor locks: an error from a number holds no memory.
     unsafe { command.pre_exec(close_others) };
     command.exec()
+}
+
+/// Lets the kernel kill this process when the thread of `parent` ends that started it.
+/// Async-signal-safe.
+pub(crate) fn end_with(parent: u32) -> io::Result<()> {
+    // SAFETY: this call takes numbers only. It changes a new process, in which nothing else runs.
+    let killed = unsafe { libc::syscall(libc::SYS_prctl, libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0) };
+    if killed != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // A parent that died before that call kills nobody.
+    // SAFETY: as above.
+    match u32::try_from(unsafe { libc::getppid() }) {
+        Ok(now) if now == parent => Ok(()),
+        _ => Err(io::Error::from_raw_os_error(libc::ESRCH)),
+    }
 }
 
 /// Lets all descriptors but the three standard ones close when the process runs another program.

@@ -12,6 +12,7 @@ pub(crate) mod domain;
 pub(crate) mod domain_ref;
 pub(crate) mod error;
 pub(crate) mod failure;
+pub(crate) mod fork;
 pub(crate) mod frames;
 pub(crate) mod held;
 pub(crate) mod idle;
