@@ -160,7 +160,7 @@ fn build(kind: Kind, mode: Mode) -> Result<Vec<u8>, Box<dyn std::error::Error>> 
         function("_fini", &[], mode, |a| a.ret())?,
         function("__clone", &[names::ARBITRATE], mode, threads::clone)?,
         function("__unmapself", &[names::ARBITRATE], mode, threads::leave)?,
-        function("vfork", &[], mode, processes::none)?,
+        function("vfork", &[names::ARBITRATE, "__syscall_ret"], mode, processes::fork)?,
         function("posix_spawn", &[names::ARBITRATE], mode, processes::spawn)?,
         function("posix_spawnp", &[names::ARBITRATE], mode, processes::spawn_found)?,
         function("dlsym", &[], mode, |a| a.xor(eax, eax).and_then(|()| a.ret()))?,

@@ -1,6 +1,7 @@
 //! The timer of a domain (`alarm`, `setitimer`). A thread of the host waits for its end and lets
 //! the domain know, which waits or computes.
 
+use sfi_loader::start_helper;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -63,7 +64,7 @@ impl Alarm {
         if !state.started {
             let (shared, tell) = (Arc::clone(&self.0), tell());
             let builder = std::thread::Builder::new().name("sfi-timer".into()).stack_size(STACK);
-            state.started = builder.spawn(move || shared.run(tell)).is_ok();
+            state.started = start_helper(builder, move || shared.run(tell)).is_ok();
         }
         self.0.changed.notify_one();
     }

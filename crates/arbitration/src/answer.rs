@@ -152,7 +152,8 @@ impl Arbiter {
             }
             libc::SYS_getpid => Ok(self.number()),
             libc::SYS_gettid | libc::SYS_set_tid_address | libc::SYS_getpgrp => Ok(process::SELF),
-            libc::SYS_getppid | libc::SYS_getuid | libc::SYS_geteuid | libc::SYS_getgid | libc::SYS_getegid => Ok(0),
+            libc::SYS_getppid => Ok(state.children.parent()),
+            libc::SYS_getuid | libc::SYS_geteuid | libc::SYS_getgid | libc::SYS_getegid => Ok(0),
             libc::SYS_uname => process::uname(cx, a),
             libc::SYS_sysinfo => process::sysinfo(cx, a, heap.size()),
             libc::SYS_getrlimit => process::limit(cx, a, b, files.limit(), heap.size().0),
@@ -182,11 +183,8 @@ impl Arbiter {
             libc::SYS_tkill => state.signals.send(&[a], b),
             requests::EXECUTE => self.spawn(cx, state, &request.args),
             libc::SYS_execve => self.execute(cx, state, [a, b, c]),
-            libc::SYS_wait4 if self.starts_nothing() => Err(self.denial.errno()),
-            libc::SYS_wait4 => {
-                let longest = longest();
-                spawn::wait(cx, state, &request.args, longest)
-            }
+            libc::SYS_fork | libc::SYS_vfork => self.fork(cx, state, heap),
+            libc::SYS_wait4 => self.wait(cx, state, &request.args),
             libc::SYS_tgkill => state.signals.send(&[a, b], c),
             libc::SYS_arch_prctl => start::set_thread_pointer(cx.thread_pointer(), a, b),
             _ => Err(self.denial.errno()),

@@ -157,6 +157,8 @@ const GROUPS: &[(&str, &[i64])] = &[
             libc::SYS_getitimer,
             libc::SYS_sigaltstack,
             libc::SYS_kill,
+            libc::SYS_fork,
+            libc::SYS_vfork,
             libc::SYS_execve,
             libc::SYS_wait4,
             libc::SYS_tkill,

@@ -4,23 +4,24 @@ use crate::errno::Errno;
 use crate::patience::{Patience, poll_until};
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process_group, pidfd_open, pidfd_send_signal, waitid,
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, WaitOptions, kill_process, kill_process_group, pidfd_open,
+    pidfd_send_signal, waitid, waitpid,
 };
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::process::ExitStatusExt;
-use std::process::{Child, Command};
+use std::process::Command;
 
 /// A program that runs, or ended and the domain did not wait for it.
 #[derive(Debug)]
 struct Running {
-    child: Child,
+    pid: Pid,
     /// Readable when it ended.
     end: OwnedFd,
 }
 
 impl Running {
-    fn pid(&self) -> Option<Pid> {
-        i32::try_from(self.child.id()).ok().and_then(Pid::from_raw)
+    /// Returns its number, as the domain knows it.
+    fn number(&self) -> u64 {
+        self.pid.as_raw_nonzero().get().unsigned_abs().into()
     }
 
     /// Returns its process group. `None` if the host waited for the child, because the number may
@@ -29,24 +30,28 @@ impl Running {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         match waitid(WaitId::PidFd(self.end.as_fd()), options) {
             Err(rustix::io::Errno::CHILD) => None,
-            _ => self.pid(),
+            _ => Some(self.pid),
         }
     }
 }
 
 /// The children of one life of a domain. They end with it, and so do the processes of their groups.
 #[derive(Debug, Default)]
-pub(crate) struct Children(Vec<Running>);
+pub(crate) struct Children {
+    running: Vec<Running>,
+    /// The process that this one was forked from.
+    parent: Option<(u32, OwnedFd)>,
+}
 
 impl Drop for Children {
     fn drop(&mut self) {
-        for running in &mut self.0 {
+        for running in &self.running {
             let Some(group) = running.group() else { continue };
             // The group may be gone, and the child itself may have left it.
             let _ = kill_process_group(group, Signal::KILL);
             // A program that has other rights (setuid) takes no signal, and ends when it likes.
             if pidfd_send_signal(&running.end, Signal::KILL) != Err(rustix::io::Errno::PERM) {
-                let _ = running.child.wait();
+                let _ = waitpid(Some(running.pid), WaitOptions::empty());
             }
         }
     }
@@ -55,29 +60,43 @@ impl Drop for Children {
 impl Children {
     /// Starts a command, unless there are `most` children. Returns its number.
     pub(crate) fn start(&mut self, command: &mut Command, most: usize) -> Result<u64, Errno> {
-        if self.0.len() >= most {
+        if self.running.len() >= most {
             return Err(Errno::AGAIN);
         }
-        let mut child = sfi_loader::apart(command).spawn()?;
-        let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or(Errno::SRCH)?;
+        self.adopt(sfi_loader::apart(command).spawn()?.id())
+    }
+
+    /// Takes a child that was just started, by its number. It ends if that fails.
+    pub(crate) fn adopt(&mut self, number: u32) -> Result<u64, Errno> {
+        let pid = i32::try_from(number).ok().and_then(Pid::from_raw).ok_or(Errno::SRCH)?;
         match pidfd_open(pid, PidfdFlags::empty()) {
             Ok(end) => {
-                let number = u64::from(child.id());
-                self.0.push(Running { child, end });
-                Ok(number)
+                self.running.push(Running { pid, end });
+                Ok(number.into())
             }
             Err(error) => {
-                let _ = child.kill();
-                let _ = child.wait();
+                let _ = kill_process(pid, Signal::KILL);
+                let _ = waitpid(Some(pid), WaitOptions::empty());
                 Err(error.into())
             }
         }
     }
 
+    /// Begins a fork: the children so far are those of its parent.
+    pub(crate) fn part(&mut self, parent: (u32, OwnedFd)) {
+        self.running.clear();
+        self.parent = Some(parent);
+    }
+
+    /// Returns the number of the process that this one was forked from, or 0.
+    pub(crate) fn parent(&self) -> u64 {
+        self.parent.as_ref().map_or(0, |(number, _)| u64::from(*number))
+    }
+
     /// Returns the children that an argument of `wait4` means: one by its number, or all.
     fn meant(&self, number: i32) -> Vec<usize> {
-        let is_meant = |running: &Running| number <= 0 || u32::try_from(number) == Ok(running.child.id());
-        (0..self.0.len()).filter(|place| is_meant(&self.0[*place])).collect()
+        let is_meant = |running: &Running| number <= 0 || number == running.pid.as_raw_nonzero().get();
+        (0..self.running.len()).filter(|place| is_meant(&self.running[*place])).collect()
     }
 
     /// Waits for the end of a child, never longer than `longest`. Returns its number and status, or
@@ -88,31 +107,36 @@ impl Children {
             return Err(Errno(libc::ECHILD));
         }
         let end = longest.into().begin();
-        let mut ends: Vec<PollFd<'_>> = meant.iter().map(|at| PollFd::new(&self.0[*at].end, PollFlags::IN)).collect();
+        let fd = |at: &usize| PollFd::new(&self.running[*at].end, PollFlags::IN);
+        let mut ends: Vec<PollFd<'_>> = meant.iter().map(fd).collect();
         poll_until(&mut ends, &end)?;
         let ended = ends.iter().position(|end| !end.revents().is_empty());
         drop(ends);
         let Some(place) = ended.map(|ended| meant[ended]) else { return Ok(None) };
-        let result = self.0[place].child.try_wait();
+        let result = waitpid(Some(self.running[place].pid), WaitOptions::NOHANG);
         if let Ok(None) = result {
             return Ok(None);
         }
-        let running = self.0.remove(place);
+        let running = self.running.remove(place);
         // It fails if the host waited for the child.
-        let status = result?.map_or(0, ExitStatusExt::into_raw);
-        Ok(Some((running.child.id().into(), status)))
+        let status = result?.map_or(0, |(_, status)| status.as_raw());
+        Ok(Some((running.number(), status)))
     }
 
-    /// Sends a signal to a child, or to its group if the number is negative. Signal 0 only asks.
+    /// Sends a signal to a child or to the parent, or to a child's group if the number is negative.
+    /// Signal 0 only asks.
     pub(crate) fn send(&self, number: i32, signal: u64) -> Result<u64, Errno> {
-        let one = self.0.iter().find(|running| running.child.id() == number.unsigned_abs()).ok_or(Errno::SRCH)?;
+        let meant = u64::from(number.unsigned_abs());
+        let child = self.running.iter().find(|running| running.number() == meant);
+        let parent = self.parent.as_ref().filter(|(own, _)| u32::try_from(number) == Ok(*own));
         let signal = match i32::try_from(signal).map_err(|_| Errno::INVAL)? {
-            0 => return Ok(0),
+            0 => return if child.is_some() || parent.is_some() { Ok(0) } else { Err(Errno::SRCH) },
             signal => Signal::from_named_raw(signal).ok_or(Errno::INVAL)?,
         };
-        let sent = match number < 0 {
-            true => kill_process_group(one.group().ok_or(Errno::SRCH)?, signal),
-            false => pidfd_send_signal(&one.end, signal),
+        let sent = match (child, parent) {
+            (Some(child), _) if number < 0 => kill_process_group(child.group().ok_or(Errno::SRCH)?, signal),
+            (Some(Running { end, .. }), _) | (None, Some((_, end))) => pidfd_send_signal(end, signal),
+            (None, None) => return Err(Errno::SRCH),
         };
         // It may have ended.
         match sent {

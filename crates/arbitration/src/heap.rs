@@ -33,6 +33,8 @@ pub(crate) struct Heap {
     map_used: u64,
     /// Bytes that the domain may hold at a time.
     quota: u64,
+    /// Says whether the domain asked for memory that forks would have in common.
+    common: bool,
 }
 
 impl Heap {
@@ -52,6 +54,7 @@ impl Heap {
             maps: BTreeMap::new(),
             map_used: end,
             quota,
+            common: false,
         }
     }
 
@@ -117,6 +120,12 @@ impl Heap {
         Ok(self.base + self.brk)
     }
 
+    /// Says whether the domain ever asked for memory that forks would have in common. It got private
+    /// memory, which is the same until there is a fork.
+    pub(crate) fn is_common(&self) -> bool {
+        self.common
+    }
+
     /// `mmap`: maps private memory that is never executable. A file's contents are copied.
     pub(crate) fn map(&mut self, cx: &mut HostCall<'_>, files: &Descriptors, args: &[u64; 6]) -> Result<u64, Errno> {
         let [hint, length, protection, flags, fd, offset] = *args;
@@ -129,6 +138,7 @@ impl Heap {
             return Err(if length == 0 { Errno::INVAL } else { Errno::NOMEM });
         }
         let length = length.next_multiple_of(PAGE_SIZE);
+        self.common |= flags & libc::MAP_TYPE != libc::MAP_PRIVATE;
         let at = if flags & (libc::MAP_FIXED | libc::MAP_FIXED_NOREPLACE) != 0 {
             let replace = flags & libc::MAP_FIXED_NOREPLACE == 0;
             self.fixed(cx, hint, length, replace)?

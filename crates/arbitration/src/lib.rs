@@ -23,6 +23,7 @@ mod directories;
 mod errno;
 mod file_system;
 mod files;
+mod fork;
 mod futex;
 mod granted_file;
 mod heap;
@@ -138,6 +139,8 @@ pub struct Arbiter {
     logger: Option<Logger>,
     /// Says whether a whole program's exit ends this process at once.
     at_once: bool,
+    /// Says whether a whole program may fork.
+    forks: bool,
     /// The signals of other processes that were taken, if they are the domain's.
     outside: Option<Outside>,
     /// The place where they come for a domain without threads, once it handles or ignores one.
@@ -174,6 +177,7 @@ impl Arbiter {
             counts: Counts::default(),
             logger: None,
             at_once: false,
+            forks: false,
             outside: None,
             inbox: None,
             alarm: None,
@@ -195,8 +199,8 @@ impl Arbiter {
     }
 
     /// Passes on signals that other processes send to this one, once the domain handles or ignores
-    /// them: SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2 and SIGTERM. Without a handler of the domain
-    /// the process ends, as by the signal. A domain that is not alone in its world, or that has no
+    /// them: SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGTERM and SIGCHLD. Without a handler of
+    /// the domain the process ends, as by the signal. A domain that is not alone in its world, or that has no
     /// support code, gets none.
     #[must_use]
     pub fn outside_signals(mut self) -> Self {
@@ -209,6 +213,16 @@ impl Arbiter {
     #[must_use]
     pub fn exit_at_once(mut self) -> Self {
         self.at_once = true;
+        self
+    }
+
+    /// Lets a whole program without threads fork, with this process. For hosts that have nothing
+    /// else to do, and no thread of their own: the new process ends at the program's exit, without
+    /// unwinding the host. A program and its forks have at most [`Quota::children`] processes at a
+    /// time besides the first, those included that they start. Without this, `fork` fails.
+    #[must_use]
+    pub fn forks(mut self) -> Self {
+        self.forks = true;
         self
     }
 
@@ -386,9 +400,10 @@ impl Arbiter {
     }
 
     /// Returns the domain's process number. Programs of the host would send a signal to process 1
-    /// to another one, so with them the number is this process'.
+    /// to another one, and so would forks, so with them the number is this process'.
     pub(crate) fn number(&self) -> u64 {
-        if self.programs.iter().any(Startable::is_host) { std::process::id().into() } else { process::SELF }
+        let known = self.forks || self.programs.iter().any(Startable::is_host);
+        if known { std::process::id().into() } else { process::SELF }
     }
 
     /// Ends the domain. Its state is already gone.

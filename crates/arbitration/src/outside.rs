@@ -1,13 +1,16 @@
 //! Signals that other processes send to this one, and that a domain handles or ignores.
 
-use sfi_loader::{end_by_signal, take_signals, wait_for_signals};
+use crate::signals::harmless;
+use sfi_loader::{end_by_signal, start_helper, take_signals, wait_for_signals};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Bytes of the stack of the thread that passes them on.
 const STACK: usize = 64 << 10;
 
-/// Ends this process by the first of some signals, by their bits, if there is one.
+/// Ends this process by the first of some signals, by their bits, if there is one whose default
+/// action does that.
 pub(crate) fn end_by(signals: u64) {
+    let signals = signals & !harmless();
     if signals != 0 {
         end_by_signal(signals.trailing_zeros() as i32 + 1);
     }
@@ -35,7 +38,7 @@ impl Outside {
             };
             let builder = std::thread::Builder::new().name("sfi-signals".into()).stack_size(STACK);
             // Until something is taken it has nothing to wait for.
-            if take_signals(0).is_err() || builder.spawn(run).is_err() {
+            if take_signals(0).is_err() || start_helper(builder, run).is_err() {
                 return;
             }
         }

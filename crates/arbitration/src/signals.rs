@@ -27,6 +27,11 @@ const SIGNALS: u64 = 64;
 const SET: u64 = 8;
 /// Signals that are ignored by default.
 const HARMLESS: [i32; 4] = [libc::SIGCHLD, libc::SIGURG, libc::SIGWINCH, libc::SIGCONT];
+
+/// Returns the bits of the signals that are ignored by default.
+pub(crate) fn harmless() -> u64 {
+    HARMLESS.iter().map(|signal| bit(*signal as u64)).sum()
+}
 /// Signals of faults.
 const FAULTS: [i32; 4] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL];
 /// `si_code` of a signal that a process sent.
@@ -133,6 +138,11 @@ impl Signals {
             caught: 0,
             inbox: None,
         }
+    }
+
+    /// Begins a fork: no signal and no timer of the process that it was made of counts.
+    pub(crate) fn part(&mut self) {
+        (self.pending, self.timer, self.interval, self.inbox) = (0, None, Duration::ZERO, None);
     }
 
     /// `rt_sigaction`.

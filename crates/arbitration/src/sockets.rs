@@ -305,18 +305,16 @@ pub(crate) fn send(
     }
     let to = if to == 0 { None } else { Some(address(cx, to, length, libc::ENETUNREACH)?) };
     let bytes = cx.read(pointer, count.min(CHUNK) as usize)?;
-    spending.allows(bytes.len() as u64)?;
     if to.is_some() {
         settle(open)?;
     }
     let longest = limits(open, flags, net::sockopt::Timeout::Send, longest)?;
     let always = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-    let sent = patiently(open, PollFlags::OUT, longest, || match &to {
+    let send = || match &to {
         Some(to) => Ok(net::sendto(&open.fd, &bytes, always, to)?),
         None => Ok(net::send(&open.fd, &bytes, always)?),
-    })?;
-    spending.pay(sent as u64);
-    Ok(sent as u64)
+    };
+    spending.write(bytes.len() as u64, || Ok(patiently(open, PollFlags::OUT, longest, send)? as u64))
 }
 
 /// `recvfrom`, and `recv` with a null address.

@@ -7,7 +7,6 @@
 use crate::descriptors::{Descriptors, Kind, Open};
 use crate::errno::Errno;
 use crate::paths::copy_in;
-use crate::patience::Patience;
 use crate::process::{Exit, SELF};
 use crate::programs::{Start, Startable, meant};
 use crate::start::ARGUMENT_BYTES;
@@ -118,7 +117,7 @@ pub(crate) struct Prepared {
 
 impl Arbiter {
     /// Says whether no program is granted.
-    pub(crate) fn starts_nothing(&self) -> bool {
+    pub fn starts_nothing(&self) -> bool {
         self.programs.is_empty() && self.beneath.is_none()
     }
 
@@ -192,9 +191,11 @@ impl Arbiter {
             }
         }
         let mut prepared = self.prepare(cx, &program, (argv, envp), (&files, &tree))?;
-        let number = state.children.start(&mut prepared.command, self.quota.children)?;
+        self.enter()?;
+        let started = state.children.start(&mut prepared.command, self.quota.children);
+        self.entered(started)?;
         state.files.share_pipes();
-        Ok(number)
+        started
     }
 
     /// `execve`: ends the domain, and keeps a granted program to run in its place. Only a whole
@@ -213,6 +214,36 @@ impl Arbiter {
         successor.put(self.prepare(cx, &program, (argv, envp), (&state.files, &state.tree))?);
         state.exit = Some(Exit(NOT_REPLACED));
         Ok(0)
+    }
+
+    /// `wait4`. The program's use of resources is not told.
+    pub(crate) fn wait(&mut self, cx: &mut HostCall<'_>, state: &mut State, args: &[u64; 6]) -> Result<u64, Errno> {
+        /// Bytes of `struct rusage`.
+        const USAGE: usize = 144;
+        if self.starts_nothing() && !self.forks {
+            return Err(self.denial.errno());
+        }
+        let [number, status, options, usage, ..] = *args;
+        let options = options as i32;
+        if options & !(libc::WNOHANG | libc::WUNTRACED | libc::WCONTINUED) != 0 {
+            return Err(Errno::INVAL);
+        }
+        for (at, length) in [(status, 4), (usage, USAGE)].into_iter().filter(|(at, _)| *at != 0) {
+            cx.memory().writable(at, length)?;
+        }
+        let now = options & libc::WNOHANG != 0;
+        let longest = if now { Duration::ZERO.into() } else { state.signals.patience(self.patience) };
+        let Some((child, how)) = state.children.wait(number as i32, longest)? else {
+            return if now { Ok(0) } else { Err(Errno::AGAIN) };
+        };
+        self.spending.leave(child as u32)?;
+        if status != 0 {
+            cx.write(status, &how.to_le_bytes())?;
+        }
+        if usage != 0 {
+            cx.write(usage, &[0; USAGE])?;
+        }
+        Ok(child)
     }
 }
 
@@ -270,33 +301,8 @@ fn own(open: &Open) -> Result<OwnedFd, Errno> {
     Ok(rustix::fs::open(name, flags & OFlags::ACCMODE | OFlags::CLOEXEC | OFlags::NOCTTY, Mode::empty())?)
 }
 
-/// `wait4`. The program's use of resources is not told.
-pub(crate) fn wait(cx: &mut HostCall<'_>, state: &mut State, args: &[u64; 6], longest: Patience) -> Result<u64, Errno> {
-    /// Bytes of `struct rusage`.
-    const USAGE: usize = 144;
-    let [number, status, options, usage, ..] = *args;
-    let options = options as i32;
-    if options & !(libc::WNOHANG | libc::WUNTRACED | libc::WCONTINUED) != 0 {
-        return Err(Errno::INVAL);
-    }
-    for (at, length) in [(status, 4), (usage, USAGE)].into_iter().filter(|(at, _)| *at != 0) {
-        cx.memory().writable(at, length)?;
-    }
-    let now = options & libc::WNOHANG != 0;
-    let longest = if now { Duration::ZERO.into() } else { longest };
-    let Some((child, how)) = state.children.wait(number as i32, longest)? else {
-        return if now { Ok(0) } else { Err(Errno::AGAIN) };
-    };
-    if status != 0 {
-        cx.write(status, &how.to_le_bytes())?;
-    }
-    if usage != 0 {
-        cx.write(usage, &[0; USAGE])?;
-    }
-    Ok(child)
-}
-
-/// `kill`: a signal to the domain itself, or to one of its children.
+/// `kill`: a signal to the domain itself, to one of its children or to the process that it was
+/// forked from.
 pub(crate) fn kill(state: &mut State, own: u64, to: u64, signal: u64) -> Result<u64, Errno> {
     let number = to as i32;
     match u64::try_from(number) {

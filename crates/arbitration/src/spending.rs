@@ -1,19 +1,62 @@
-//! The host's resources for files that a domain may still use.
+//! The host's resources that a domain may still use: those for files, and processes.
+//!
+//! A program that was forked has them in common with its forks. From the first fork on, the numbers
+//! are in a file that all of them have, and each changes them under a lock. The kernel gives the
+//! lock of a process back when it ends.
 
 use crate::descriptors::Open;
 use crate::errno::Errno;
 use crate::policy::Quota;
-use rustix::fs::OFlags;
+use rustix::fs::{FlockOperation, MemfdFlags, OFlags, fcntl_lock, memfd_create};
 use rustix::process::{Resource, getrlimit};
+use std::os::fd::OwnedFd;
 
 /// The rest of a domain's quota.
 #[derive(Debug)]
 pub(crate) struct Spending {
-    written: u64,
-    created: u64,
+    /// The numbers, unless they are in a file.
+    rest: Rest,
+    /// The file with the numbers, once other processes change them too.
+    common: Option<OwnedFd>,
     /// Size of the largest file that this process may write. The kernel ends the process by a
     /// signal beyond it.
     largest: u64,
+}
+
+/// The numbers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Rest {
+    written: u64,
+    created: u64,
+    /// The processes of forked programs: each one's number and its parent's. One that is about to
+    /// start has no number yet.
+    running: Vec<(u32, u32)>,
+}
+
+impl Rest {
+    /// Returns the numbers as the file has them, in 64-bit words. The last one is a zero.
+    fn words(&self) -> Vec<u64> {
+        let running = self.running.iter().map(|(number, parent)| u64::from(*parent) << 32 | u64::from(*number));
+        [self.written, self.created].into_iter().chain(running).chain([0]).collect()
+    }
+
+    /// Reads what [`Rest::words`] gave.
+    fn from_words(mut words: impl Iterator<Item = u64>) -> Option<Rest> {
+        let (written, created) = (words.next()?, words.next()?);
+        let running = words.take_while(|word| *word != 0).map(|word| (word as u32, (word >> 32) as u32)).collect();
+        Some(Rest { written, created, running })
+    }
+
+    /// Removes a process that ended, and those that end with it.
+    fn remove(&mut self, number: u32) {
+        self.running.retain(|(other, _)| *other != number);
+        while let Some(place) = self.running.iter().position(|(_, parent)| *parent == number) {
+            let (below, _) = self.running.remove(place);
+            if below != 0 {
+                self.remove(below);
+            }
+        }
+    }
 }
 
 /// The start of a write in a regular file, and the file's size.
@@ -39,51 +82,96 @@ impl Extent {
         self.start.saturating_add(count)
     }
 
-    /// Returns the number of bytes, with those of a hole before them.
-    fn cost(self, count: u64) -> u64 {
-        count.max(self.end(count).saturating_sub(self.size))
+    /// Returns the price of a number of bytes, with those of a hole before them.
+    fn price(self, count: u64) -> u64 {
+        if count == 0 { 0 } else { count.max(self.end(count).saturating_sub(self.size)) }
     }
 }
 
 impl Spending {
     pub(crate) fn new(quota: &Quota) -> Spending {
         let largest = getrlimit(Resource::Fsize).current.unwrap_or(u64::MAX);
-        Spending { written: quota.written, created: quota.created, largest }
+        let rest = Rest { written: quota.written, created: quota.created, running: Vec::new() };
+        Spending { rest, common: None, largest }
+    }
+
+    /// Lets processes that are forked from now on spend from the same quota.
+    pub(crate) fn share(&mut self) -> Result<(), Errno> {
+        if self.common.is_none() {
+            let file = memfd_create("spending", MemfdFlags::CLOEXEC)?;
+            put(&file, &self.rest)?;
+            self.common = Some(file);
+        }
+        Ok(())
+    }
+
+    /// Changes the numbers.
+    fn change<R>(&mut self, work: impl FnOnce(&mut Rest) -> Result<R, Errno>) -> Result<R, Errno> {
+        let Some(file) = &self.common else { return work(&mut self.rest) };
+        rustix::io::retry_on_intr(|| fcntl_lock(file, FlockOperation::LockExclusive))?;
+        let changed = get(file).and_then(|mut rest| {
+            let before = rest.clone();
+            let result = work(&mut rest)?;
+            if rest != before {
+                put(file, &rest)?;
+            }
+            Ok(result)
+        });
+        fcntl_lock(file, FlockOperation::Unlock)?;
+        changed
     }
 
     /// Pays for a file, a directory or a link before it is made.
     pub(crate) fn create(&mut self) -> Result<(), Errno> {
-        self.created = self.created.checked_sub(1).ok_or(Errno::DQUOT)?;
-        Ok(())
+        self.change(|rest| {
+            rest.created = rest.created.checked_sub(1).ok_or(Errno::DQUOT)?;
+            Ok(())
+        })
     }
 
-    /// Checks that bytes may be written.
-    pub(crate) fn allows(&self, count: u64) -> Result<(), Errno> {
-        if count > self.written { Err(Errno::DQUOT) } else { Ok(()) }
+    /// Pays for bytes, and writes them. What `write` returns says how many were written, and the
+    /// others cost nothing.
+    pub(crate) fn write(&mut self, count: u64, write: impl FnOnce() -> Result<u64, Errno>) -> Result<u64, Errno> {
+        self.pay(count, |written| written, write)
     }
 
-    /// Pays for bytes that were written.
-    pub(crate) fn pay(&mut self, count: u64) {
-        self.written = self.written.saturating_sub(count);
-    }
-
-    /// Checks that bytes may be written into a file.
-    pub(crate) fn allows_in(&self, extent: Extent, count: u64) -> Result<(), Errno> {
+    /// As [`Spending::write`], into a file.
+    pub(crate) fn write_in(
+        &mut self,
+        extent: Extent,
+        count: u64,
+        write: impl FnOnce() -> Result<u64, Errno>,
+    ) -> Result<u64, Errno> {
         if count > 0 && extent.end(count) > self.largest {
             return Err(Errno(libc::EFBIG));
         }
-        self.allows(extent.cost(count))
+        self.pay(extent.price(count), |written| extent.price(written), write)
     }
 
-    /// Pays for bytes that were written into a file.
-    pub(crate) fn pay_in(&mut self, extent: Extent, count: u64) {
-        if count > 0 {
-            self.pay(extent.cost(count));
+    /// Pays a price before some bytes are written, and gets back what is above their price.
+    fn pay(
+        &mut self,
+        most: u64,
+        price: impl FnOnce(u64) -> u64,
+        write: impl FnOnce() -> Result<u64, Errno>,
+    ) -> Result<u64, Errno> {
+        self.change(|rest| {
+            rest.written = rest.written.checked_sub(most).ok_or(Errno::DQUOT)?;
+            Ok(())
+        })?;
+        let done = write();
+        let back = most.saturating_sub(done.map_or(0, price));
+        if back > 0 {
+            self.change(|rest| {
+                rest.written = rest.written.saturating_add(back);
+                Ok(())
+            })?;
         }
+        done
     }
 
     /// Gives a file a length, and pays for its growth.
-    pub(crate) fn resize(&mut self, fd: &std::os::fd::OwnedFd, length: u64) -> Result<u64, Errno> {
+    pub(crate) fn resize(&mut self, fd: &OwnedFd, length: u64) -> Result<u64, Errno> {
         if length > i64::MAX as u64 {
             return Err(Errno::INVAL);
         }
@@ -91,32 +179,119 @@ impl Spending {
         if growth > 0 && length > self.largest {
             return Err(Errno(libc::EFBIG));
         }
-        self.allows(growth)?;
-        rustix::fs::ftruncate(fd, length)?;
-        self.pay(growth);
+        self.write(growth, || {
+            rustix::fs::ftruncate(fd, length)?;
+            Ok(growth)
+        })?;
         Ok(0)
     }
+
+    /// Pays for a process that `parent` starts, if there are fewer than `most`. Without forks there
+    /// is nothing to pay.
+    pub(crate) fn enter(&mut self, parent: u32, most: usize) -> Result<(), Errno> {
+        if self.common.is_none() {
+            return Ok(());
+        }
+        self.change(|rest| {
+            if rest.running.len() >= most {
+                return Err(Errno::AGAIN);
+            }
+            rest.running.push((0, parent));
+            Ok(())
+        })
+    }
+
+    /// Names the process that `parent` started, or gives its place back if none did.
+    pub(crate) fn entered(&mut self, parent: u32, number: Option<u32>) -> Result<(), Errno> {
+        if self.common.is_none() {
+            return Ok(());
+        }
+        self.change(|rest| {
+            let Some(place) = rest.running.iter().position(|entry| *entry == (0, parent)) else { return Ok(()) };
+            match number {
+                Some(number) => rest.running[place].0 = number,
+                None => drop(rest.running.remove(place)),
+            }
+            Ok(())
+        })
+    }
+
+    /// Gives back the place of a process that was waited for.
+    pub(crate) fn leave(&mut self, number: u32) -> Result<(), Errno> {
+        if self.common.is_none() {
+            return Ok(());
+        }
+        self.change(|rest| {
+            rest.remove(number);
+            Ok(())
+        })
+    }
+}
+
+/// Reads the numbers.
+fn get(file: &OwnedFd) -> Result<Rest, Errno> {
+    let mut bytes = vec![0; rustix::fs::fstat(file)?.st_size as usize];
+    let count = rustix::io::pread(file, &mut bytes, 0)?;
+    let words = bytes[..count].as_chunks().0.iter().map(|word| u64::from_le_bytes(*word));
+    Rest::from_words(words).ok_or(Errno(libc::EIO))
+}
+
+/// Writes the numbers, by one call.
+fn put(file: &OwnedFd, rest: &Rest) -> Result<(), Errno> {
+    let bytes: Vec<u8> = rest.words().into_iter().flat_map(u64::to_le_bytes).collect();
+    rustix::io::pwrite(file, &bytes, 0)?;
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn spending(written: u64, largest: u64) -> Spending {
+        Spending { rest: Rest { written, created: 1, running: Vec::new() }, common: None, largest }
+    }
+
     #[test]
     fn holes_cost_what_they_add_to_the_size() {
         let at = |start, size| Extent { start, size };
-        assert_eq!(at(0, 0).cost(10), 10);
-        assert_eq!(at(0, 100).cost(10), 10);
-        assert_eq!(at(95, 100).cost(10), 10);
-        assert_eq!(at(100, 100).cost(10), 10);
-        assert_eq!(at(1 << 40, 100).cost(1), (1 << 40) + 1 - 100);
-        assert_eq!(at(u64::MAX, 0).cost(10), u64::MAX);
-        let mut spending = Spending { written: 50, created: 1, largest: 80 };
-        assert_eq!(spending.allows_in(at(40, 0), 10), Ok(()));
-        assert_eq!(spending.allows_in(at(41, 0), 10), Err(Errno::DQUOT));
-        assert_eq!(spending.allows_in(at(71, 71), 10), Err(Errno(libc::EFBIG)));
-        spending.pay_in(at(40, 0), 5);
-        assert_eq!(spending.written, 5);
-        assert_eq!((spending.create(), spending.create()), (Ok(()), Err(Errno::DQUOT)));
+        assert_eq!(at(0, 0).price(10), 10);
+        assert_eq!(at(0, 100).price(10), 10);
+        assert_eq!(at(95, 100).price(10), 10);
+        assert_eq!(at(100, 100).price(10), 10);
+        assert_eq!(at(1 << 40, 100).price(1), (1 << 40) + 1 - 100);
+        assert_eq!(at(u64::MAX, 0).price(10), u64::MAX);
+        assert_eq!(at(1 << 40, 100).price(0), 0);
+        for common in [false, true] {
+            let mut spending = spending(50, 80);
+            if common {
+                spending.share().expect("a file");
+            }
+            let all = || Ok(10);
+            assert_eq!(spending.write_in(at(41, 0), 10, all), Err(Errno::DQUOT));
+            assert_eq!(spending.write_in(at(71, 71), 10, all), Err(Errno(libc::EFBIG)));
+            assert_eq!(spending.write_in(at(40, 0), 10, || Err(Errno::AGAIN)), Err(Errno::AGAIN));
+            assert_eq!(spending.write_in(at(40, 0), 10, || Ok(5)), Ok(5));
+            assert_eq!((spending.write(6, all), spending.write(5, || Ok(5))), (Err(Errno::DQUOT), Ok(5)));
+            assert_eq!((spending.create(), spending.create()), (Ok(()), Err(Errno::DQUOT)));
+        }
+    }
+
+    /// A fork that dies without waiting for its own leaves no places behind.
+    #[test]
+    fn places_of_processes_come_back() {
+        let mut spending = spending(0, 0);
+        assert_eq!(spending.enter(1, 0), Ok(()), "nothing was forked");
+        spending.share().expect("a file");
+        for (parent, number) in [(1, 2), (2, 3), (3, 4), (1, 5)] {
+            assert_eq!(spending.enter(parent, 5), Ok(()));
+            assert_eq!(spending.entered(parent, Some(number)), Ok(()));
+        }
+        // It died before it named the one that it was starting.
+        assert_eq!((spending.enter(4, 5), spending.enter(1, 5)), (Ok(()), Err(Errno::AGAIN)));
+        assert_eq!(spending.leave(2), Ok(()));
+        let left = spending.change(|rest| Ok(rest.running.clone()));
+        assert_eq!(left, Ok(vec![(5, 1)]));
+        assert_eq!((spending.enter(1, 2), spending.entered(1, None)), (Ok(()), Ok(())));
+        assert_eq!((spending.enter(1, 2), spending.enter(1, 2)), (Ok(()), Err(Errno::AGAIN)));
     }
 }

@@ -69,27 +69,20 @@ pub(crate) fn write(
     let open = files.entry(fd)?;
     let bytes = bytes_in(cx, parts)?;
     if open.kind.waits() {
-        spending.allows(bytes.len() as u64)?;
-        return push(open, &bytes, spending, longest);
+        return spending.write(bytes.len() as u64, || push(open, &bytes, longest));
     }
     let extent = Extent::of(open, None)?;
-    spending.allows_in(extent, bytes.len() as u64)?;
-    let count = rustix::io::write(&open.fd, &bytes)? as u64;
-    spending.pay_in(extent, count);
-    Ok(count)
+    spending.write_in(extent, bytes.len() as u64, || Ok(rustix::io::write(&open.fd, &bytes)? as u64))
 }
 
 /// Writes to a descriptor that may wait, part by part.
-fn push(open: &Open, bytes: &[u8], spending: &mut Spending, longest: Patience) -> Result<u64, Errno> {
+fn push(open: &Open, bytes: &[u8], longest: Patience) -> Result<u64, Errno> {
     let end = longest.begin();
     let mut done = 0;
     while done < bytes.len() {
         let part = &bytes[done..bytes.len().min(done + PART)];
         match wait::ready(open, PollFlags::OUT, &end).and_then(|events| push_part(open, part, events)) {
-            Ok(count) => {
-                spending.pay(count as u64);
-                done += count;
-            }
+            Ok(count) => done += count,
             Err(error) if done == 0 => return Err(error),
             Err(_) => break,
         }
@@ -124,10 +117,7 @@ pub(crate) fn pwrite(
     }
     let bytes = bytes_in(cx, parts)?;
     let extent = Extent::of(open, Some(at))?;
-    spending.allows_in(extent, bytes.len() as u64)?;
-    let count = rustix::io::pwrite(&open.fd, &bytes, at)? as u64;
-    spending.pay_in(extent, count);
-    Ok(count)
+    spending.write_in(extent, bytes.len() as u64, || Ok(rustix::io::pwrite(&open.fd, &bytes, at)? as u64))
 }
 
 pub(crate) fn read(

@@ -1,20 +1,25 @@
-//! Processes: musl's `posix_spawn` and `posix_spawnp`, which are requests to the arbiter. `system`
-//! and `popen` call them.
+//! Processes: musl's `posix_spawn` and `posix_spawnp`, which are requests to the arbiter, and
+//! `vfork`. `system` and `popen` call the first two.
 
+use crate::function::jump_external;
 use crate::signals::restore;
 use crate::threads::{FRAME, send};
 use iced_x86::IcedError;
 use iced_x86::code_asm::*;
 use sfi_contract::requests::EXECUTE;
 
-/// `-ENOSYS`
-const NO_CALL: i32 = -38;
+/// `fork` (unistd_64.h)
+const FORK: i64 = 57;
 
-/// Returns -ENOSYS, as the system call would: a domain cannot be doubled. musl's own function reads
-/// its return address.
-pub(crate) fn none(a: &mut CodeAssembler) -> Result<(), IcedError> {
-    a.mov(eax, NO_CALL)?;
-    a.ret()
+/// `vfork()`, which is a fork here: the child has memory of its own. musl's function reads its
+/// return address.
+pub(crate) fn fork(a: &mut CodeAssembler) -> Result<(), IcedError> {
+    a.lea(r15, qword_ptr(r15 - FRAME))?;
+    send(a, FORK, &[])?;
+    a.lea(r15, qword_ptr(r15 + FRAME))?;
+    // Sets `errno`: __syscall_ret(answer)
+    a.mov(rdi, rax)?;
+    jump_external(a)
 }
 
 /// `posix_spawn(pid, path, actions, attributes, arguments, environment)`
