@@ -84,7 +84,12 @@ pub struct Grants {
     /// Program: number of files, directories and links that it may make in all.
     #[arg(long, default_value_t = Quota::default().created, value_name = "COUNT")]
     pub max_created: u64,
-    /// Program: number of programs that it may have started and not waited for.
+    /// Program: it may fork, without threads. So may one that may start programs. Each fork has
+    /// memory of its own, up to the limits of the first.
+    #[arg(long)]
+    pub fork: bool,
+    /// Program: number of programs that it may have started and not waited for. Its forks count,
+    /// and so do those that they start.
     #[arg(long, default_value_t = Quota::default().children, value_name = "COUNT")]
     pub max_children: usize,
     /// Resolution of a program's clocks, of files' times, and of `host_clock`. A manifest sets it

@@ -116,6 +116,9 @@ pub fn run(mut setup: Setup<'_>, mut bytes: Vec<u8>, fault: u8) -> anyhow::Resul
     // Counts, blocks of the heap and records of debuggers come after the end.
     let at_once = !setup.observed && !setup.grants.count_syscalls && setup.heaps.is_none();
     let arbiter = if at_once { arbiter.exit_at_once() } else { arbiter };
+    // A process that another one started starts none.
+    let forks = setup.children.is_some() && (setup.grants.fork || !arbiter.starts_nothing());
+    let arbiter = if at_once && forks { arbiter.forks() } else { arbiter };
     let counts = setup.grants.count_syscalls.then(|| arbiter.counts());
     let builder = World::builder().domain(spec).time_limit(setup.time_limit);
     let (mut builder, crew) = match setup.threads {

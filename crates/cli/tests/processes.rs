@@ -5,6 +5,7 @@
 mod support;
 
 use std::process::{Command, Output};
+use std::time::{Duration, Instant};
 use support::{Bench, root, sfi, succeed};
 
 const MODES: [&str; 3] = ["write", "full", "match"];
@@ -59,13 +60,73 @@ fn what_is_not_granted_does_not_start() {
     // A name that is not granted does not exist. A denied call is unknown.
     let output = run(&domains, "write", "refused", &["--program", "/bin/true"]);
     let other = "system: -1 No such file or directory\npopen: No such file or directory\n\
-        spawn: No such file or directory\nfork: Function not implemented\nsocket: Function not implemented\n";
+        spawn: No such file or directory\nfork: a process\nsocket: Function not implemented\n";
     assert_eq!(text(&output.stdout), other, "{}", text(&output.stderr));
-    let output = run(&domains, "write", "refused", &["--program", "/bin/sh", "--deny", "execve"]);
+    // It forks if no program is granted, too, but only where the user said so.
+    let output = run(&domains, "write", "refused", &["--fork"]);
+    let forks = none.replace("fork: Function not implemented", "fork: a process");
+    assert_eq!(text(&output.stdout), forks, "{}", text(&output.stderr));
+    let output = run(&domains, "write", "refused", &["--fork", "--deny", "fork"]);
     assert_eq!(text(&output.stdout), none, "{}", text(&output.stderr));
+    let output = run(&domains, "write", "refused", &["--fork", "--threads", "2"]);
+    assert_eq!(text(&output.stdout), none, "{}", text(&output.stderr));
+    let output = run(&domains, "write", "refused", &["--program", "/bin/sh", "--deny", "execve"]);
+    assert_eq!(text(&output.stdout), forks, "{}", text(&output.stderr));
     let missing = run(&domains, "write", "refused", &["--program", "/nowhere/program"]);
     assert_eq!(missing.status.code(), Some(2));
     assert!(text(&missing.stderr).contains("cannot read the program `/nowhere/program`"), "{}", text(&missing.stderr));
+}
+
+#[test]
+fn forks_do_what_they_do_natively() {
+    for mode in MODES {
+        let (natives, domains) = (Bench::new(), Bench::new());
+        build(&natives, &domains, mode, "fork");
+        natives.write("data", b"0123456789");
+        domains.write("data", b"0123456789");
+        let expected = native(&natives, "fork");
+        assert!(expected.status.success(), "{}", text(&expected.stderr));
+        assert!(text(&expected.stdout).lines().count() > 25, "{}", text(&expected.stdout));
+        let output = run(&domains, mode, "fork", &["--dir", ".", "--program", "/bin/sh"]);
+        assert_eq!(text(&output.stdout), text(&expected.stdout), "{mode}: {}", text(&output.stderr));
+        assert_eq!(output.status.code(), Some(0), "{mode}: {}", text(&output.stderr));
+    }
+}
+
+/// All forks of a program have one quota, which comes back when they are gone.
+#[test]
+fn forks_are_no_way_to_get_more() {
+    let (natives, domains) = (Bench::new(), Bench::new());
+    build(&natives, &domains, "write", "bomb");
+    let options = ["--fork", "--dir", ".", "--max-children", "5", "--max-written", "3"];
+    let output = run(&domains, "write", "bomb", &options);
+    // What it writes to its pipes and to standard output counts, too.
+    let rounds: String = (0..3).map(|round| format!("round {round}: 1 and 4\n")).collect();
+    assert_eq!(text(&output.stdout), rounds + "5 writes\n", "{}", text(&output.stderr));
+    assert_eq!(std::fs::metadata(domains.path("out")).expect("made").len(), 5 << 19);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+}
+
+#[test]
+fn a_fork_ends_alone_and_with_its_parent() {
+    let (natives, domains) = (Bench::new(), Bench::new());
+    build(&natives, &domains, "write", "family");
+    let family = |what: &str, options: &[&str]| {
+        let mut command = sfi(&domains, &["run", "--no-cache", "--fork"]);
+        command.args(options).args(["./family", "--", what]).output().expect("sfi runs")
+    };
+    let output = family("fault", &[]);
+    assert_eq!(text(&output.stdout), "the child ended: 1\n", "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("null pointer access in `main`"), "{}", text(&output.stderr));
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(text(&family("common", &[]).stdout), "Function not implemented\n");
+    // All of them hold the pipe that is read here, so it ends when they do.
+    let start = Instant::now();
+    assert_eq!(text(&family("leave", &[]).stdout), "left\n");
+    let output = family("spin", &["--time-limit", "0.5"]);
+    assert_eq!(text(&output.stdout), "waits\n", "{}", text(&output.stderr));
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
+    assert!(start.elapsed() < Duration::from_millis(2900), "{:?}", start.elapsed());
 }
 
 /// Gives a program a build tree with files that are no programs.
