@@ -120,8 +120,8 @@ impl Heap {
         Ok(self.base + self.brk)
     }
 
-    /// Says whether the domain ever asked for memory that forks would have in common. It got private
-    /// memory, which is the same until there is a fork.
+    /// Says whether the domain ever asked for memory that forks would have in common. It got
+    /// private memory, which is the same until there is a fork.
     pub(crate) fn is_common(&self) -> bool {
         self.common
     }

@@ -200,8 +200,8 @@ impl Arbiter {
 
     /// Passes on signals that other processes send to this one, once the domain handles or ignores
     /// them: SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGTERM and SIGCHLD. Without a handler of
-    /// the domain the process ends, as by the signal. A domain that is not alone in its world, or that has no
-    /// support code, gets none.
+    /// the domain the process ends, as by the signal. A domain that is not alone in its world, or
+    /// that has no support code, gets none.
     #[must_use]
     pub fn outside_signals(mut self) -> Self {
         self.outside = Some(Outside::default());
