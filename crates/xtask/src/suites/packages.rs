@@ -84,7 +84,7 @@ const GNULIB: &[Known] = &[
 
 const QUICKJS: &[Known] = &[
     known("api-test", "makes a file in /tmp, which no flag grants (passes with `--dir /tmp`)"),
-    known("tests/test_std.js", "makes a file in /tmp, which no flag grants, and doubles itself by `fork`"),
+    known("tests/test_std.js", "makes a file in /tmp, which no flag grants, and forks with several threads"),
 ];
 
 /// All suites, in an order in which the libraries that others need come first.
