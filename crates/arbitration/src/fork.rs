@@ -6,12 +6,14 @@
 
 use crate::errno::Errno;
 use crate::heap::Heap;
+use crate::inbox::Inbox;
 use crate::outside::Outside;
 use crate::tenant::State;
 use crate::{Arbiter, clock};
 use rustix::process::{PidfdFlags, getpid, pidfd_open};
 use sfi_loader::{Fork, HostCall};
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 impl Arbiter {
     /// `fork` and `vfork`. Returns the child's number, and 0 in the child.
@@ -56,8 +58,8 @@ impl Arbiter {
         state.files.share_pipes();
         // Their threads are not in this process, and may have held their locks.
         std::mem::forget(self.alarm.take());
-        self.inbox = None;
-        self.outside = self.outside.take().map(|_| Outside::default());
+        self.inbox = self.inbox.as_ref().and_then(|_| Inbox::new().ok()).map(Arc::new);
+        self.outside = self.outside.as_ref().map(Outside::part);
         clock::begin_thread();
         // What the host does at its end it does once, in the first process.
         self.at_once = true;

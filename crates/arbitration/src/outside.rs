@@ -18,14 +18,24 @@ pub(crate) fn end_by(signals: u64) {
 
 /// The signals that were taken, by their bits. They stay taken.
 #[derive(Debug, Default)]
-pub(crate) struct Outside(AtomicU64);
+pub(crate) struct Outside {
+    taken: AtomicU64,
+    /// Those that were taken in the process that this one was forked from. Nothing passes them on
+    /// here until more are taken.
+    before: u64,
+}
 
 impl Outside {
+    /// Returns the signals of a process that is forked from this one.
+    pub(crate) fn part(&self) -> Self {
+        Outside { taken: AtomicU64::new(0), before: self.taken.load(Ordering::Relaxed) | self.before }
+    }
+
     /// Takes more signals. The first ones start the thread, which passes the bits of signals that
     /// come to the function that `tell` gives. If that fails, they keep their actions. One thread
     /// calls it at a time.
     pub(crate) fn take<T: Fn(u64) + Send + 'static>(&self, signals: u64, tell: impl FnOnce() -> T) {
-        let taken = self.0.load(Ordering::Relaxed);
+        let (signals, taken) = (signals | self.before, self.taken.load(Ordering::Relaxed));
         if signals & !taken == 0 {
             return;
         }
@@ -43,7 +53,7 @@ impl Outside {
             }
         }
         if take_signals(signals & !taken).is_ok() {
-            self.0.store(taken | signals, Ordering::Relaxed);
+            self.taken.store(taken | signals, Ordering::Relaxed);
         }
     }
 }
