@@ -125,7 +125,7 @@ impl Own<'_, '_, '_> {
                 while let Some(at) = work.pop() {
                     let after = self.transfer(at);
                     let mut next = Vec::new();
-                    self.graph.successors(self.code, at, |to| next.push(to));
+                    successors(self.code, self.graph, at, |to| next.push(to));
                     for to in next.into_iter().filter(|to| !self.graph.entry[*to]) {
                         let joined = self.before.get(&to).map_or(after, |own| own & after);
                         if self.before.insert(to, joined) != Some(joined) {
@@ -302,7 +302,7 @@ impl Frames {
                 Flow::Branch(_) => (true, graph.next(code, at)),
                 _ => (false, None),
             };
-            graph.successors(code, at, |to| {
+            successors(code, graph, at, |to| {
                 if !(jumps && Some(to) != falls && starts.contains(&to)) {
                     after.entry(at).or_default().push(to);
                     before.entry(to).or_default().push(at);
@@ -320,6 +320,39 @@ impl Frames {
             }
         }
         Frames { of, before }
+    }
+}
+
+/// Calls `visit` for every instruction that control may reach next. The code after a call of a
+/// function that never returns belongs to other paths, whose registers that call does not have.
+fn successors(code: &Code<'_, '_>, graph: &FlowGraph, at: InsnIndex, mut visit: impl FnMut(InsnIndex)) {
+    let behind = graph.next(code, at).filter(|_| never_returns(code, at));
+    let landing = graph.landing(at).map(|landing| landing.pad);
+    graph.successors(code, at, |to| {
+        if Some(to) != behind || Some(to) == landing {
+            visit(to);
+        }
+    });
+}
+
+/// Says whether an instruction calls a function of the C library or the C++ run-time library that
+/// ends the program or leaves by an exception.
+fn never_returns(code: &Code<'_, '_>, at: InsnIndex) -> bool {
+    const NAMES: [&[u8]; 10] = [
+        b"__stack_chk_fail",
+        b"__chk_fail",
+        b"abort",
+        b"exit",
+        b"_exit",
+        b"_Exit",
+        b"__assert_fail",
+        b"_Unwind_Resume",
+        b"__cxa_throw",
+        b"_ZSt9terminatev",
+    ];
+    match code.insns[at].flow {
+        Flow::Call(Dest::Symbol(symbol)) => NAMES.contains(&code.object.symbols[symbol].name),
+        _ => false,
     }
 }
 
