@@ -214,7 +214,7 @@ impl<'p, 'a> Context<'p, 'a> {
             }
             (k, Some(_)) if kind::is_got(k) => {
                 let (spot, at) = self.meaning(is_new, reloc.symbol, 0)?;
-                (at == 0).then(|| (Spot::Got(Box::new(spot)), more))
+                Some((Spot::Got(Box::new(spot), at), more))
             }
             // The offset in the window, where the original program counts from the thread pointer.
             (kind::WORD | kind::SIGNED_WORD, None) if is_new && is_local(&self.pair.new, reloc.symbol) => {

@@ -174,9 +174,10 @@ impl Machine {
         if let Some((_, value)) = self.slot.filter(|(slot, _)| *slot == address) {
             return values.bits(value, 0, size.min(8) as u8 * 8);
         }
-        if let Node::Spot(Spot::Got(spot)) = values.node(address).clone() {
+        if let Node::Spot(Spot::Got(spot, offset)) = values.node(address).clone() {
             // The linker writes the entry, and nothing writes it again.
-            return values.id(Node::Spot(*spot));
+            let spot = values.id(Node::Spot(*spot));
+            return values.plus(spot, offset);
         }
         let version = self.version();
         values.id(Node::Load(version, address, size))

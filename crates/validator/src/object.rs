@@ -37,8 +37,8 @@ pub(crate) enum Spot {
     Code(usize, u64),
     /// A name that the linker resolves.
     Named(String),
-    /// A place's entry of the GOT.
-    Got(Box<Spot>),
+    /// The entry of the GOT for a place, which is a spot and an offset.
+    Got(Box<Spot>, i64),
     /// A thread local's distance from the thread pointer.
     Thread(Box<Spot>),
     /// The size of a name's object.

@@ -390,6 +390,27 @@ fn an_address_of_32_bits_needs_its_segment() {
     }
 }
 
+/// A load of an entry of the GOT. `first` and `second` are local names of one section.
+#[test]
+fn an_entry_of_the_got_for_another_place_is_noticed() {
+    let directory = tempfile::tempdir().expect("temporary directory");
+    let source = directory.path().join("entry.s");
+    let object = |name: &str| {
+        let text = format!(
+            ".globl f\n.type f,@function\nf: mov {name}@GOTPCREL(%rip),%rax\nmov %rdi,8(%rax)\nret\n\
+             .data\n.quad 1\nfirst: .quad 2\nsecond: .quad 3\n"
+        );
+        std::fs::write(&source, text).expect("source");
+        object(&source, &[]).expect("assembles")
+    };
+    for (name, right) in [("first", true), ("second", false)] {
+        let output = rewrite(&object(name), &Options::default()).expect("rewritten");
+        let proof = validate(&object("first"), &output.bytes, &output.traces);
+        let found = proof.findings.iter().filter(|f| f.verdict == Verdict::Wrong).count();
+        assert_eq!((proof.holds(), found != 0), (right, !right), "{name}:\n{}", words(&proof));
+    }
+}
+
 /// Two switches with the same three targets in another order. Each jumps by an array of slots.
 const SWITCHES: &str = "
     .macro switch name, a, b, c
