@@ -140,6 +140,13 @@ impl Facts {
         self.registers[RSP] = Fact::Stack(name, 0);
     }
 
+    /// Notes that a register holds the stack pointer.
+    pub(crate) fn find_stack(&mut self, register: usize) {
+        if let fact @ Fact::Stack(0, _) = self.registers[register] {
+            self.registers[RSP] = fact;
+        }
+    }
+
     /// Says whether control can come to a label with the stack pointers of both facts. `self`: the
     /// facts at the label.
     pub(crate) fn has_stack_of(&self, other: &Facts, label: Index) -> bool {

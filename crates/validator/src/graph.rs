@@ -2,13 +2,14 @@
 //! at each label.
 
 use crate::code::{Dest, Flow, Index, Old, falls_through};
+use crate::endless;
 use crate::facts::{Fact, Facts, named_place};
 use crate::jump_tables::{self, JumpTables};
 use crate::landings::{Landing, Unwinding};
 use crate::leaves::Leaves;
 use crate::object::{is_function, is_open, is_weak, kind};
 use crate::sets::{Effects, RBP, RSP, effects};
-use iced_x86::{Code as Opcode, InstructionInfoFactory, Mnemonic, OpKind, Register};
+use iced_x86::{InstructionInfoFactory, Mnemonic, OpKind, Register};
 use sfi_elf::Place;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -116,13 +117,8 @@ impl Graph {
             bases: HashMap::new(),
             jump_tables: JumpTables::find(old),
             receivers: HashMap::new(),
-            landings: BTreeMap::new(),
+            landings: unwinding.landings(old),
         };
-        for at in (0..count).filter(|&at| matches!(old.flow[at], Flow::Call(_) | Flow::CallIndirect)) {
-            if let Some(landing) = unwinding.landing(old, at) {
-                graph.landings.insert(at, landing);
-            }
-        }
         graph.labels(old);
         graph.groups(old);
         graph.leaves = Leaves::find(old, &graph.effects, &graph.group, &graph.entry);
@@ -143,20 +139,25 @@ impl Graph {
 
     /// Says whether a call is of a function that never returns.
     pub(crate) fn is_endless(&self, old: &Old<'_, '_>, call: Index) -> bool {
-        ends(old, call) || self.exits(old, call)
+        endless::calls(old, call) || self.only_before(old, call).is_some_and(|before| endless::exits(old, before, call))
     }
 
-    /// Says whether a system call ends the thread or the program.
-    fn exits(&self, old: &Old<'_, '_>, at: Index) -> bool {
-        const EXIT: [u64; 2] = [60, 231];
-        let before = at.checked_sub(1).filter(|before| old.text.next(*before) == Some(at) && !self.label[at]);
-        old.text.insns[at].ins.mnemonic() == Mnemonic::Syscall
-            && before.is_some_and(|before| {
-                let ins = &old.text.insns[before].ins;
-                ins.code() == Opcode::Mov_r32_imm32
-                    && ins.op0_register() == Register::EAX
-                    && EXIT.contains(&ins.immediate(1))
-            })
+    /// Returns the instruction before one, if control comes from nowhere else.
+    fn only_before(&self, old: &Old<'_, '_>, at: Index) -> Option<Index> {
+        at.checked_sub(1).filter(|before| old.text.next(*before) == Some(at) && !self.label[at])
+    }
+
+    /// Returns the register that equals the stack pointer if a branch is not taken, as after the
+    /// last round of a loop that lowers the stack pointer page by page.
+    fn equals_stack(&self, old: &Old<'_, '_>, at: Index) -> Option<usize> {
+        let before = self.only_before(old, at).filter(|_| old.text.insns[at].ins.mnemonic() == Mnemonic::Jne)?;
+        let ins = &old.text.insns[before].ins;
+        match (ins.mnemonic(), ins.op0_register(), ins.op1_register()) {
+            (Mnemonic::Cmp, Register::RSP, other) | (Mnemonic::Cmp, other, Register::RSP) if other.is_gpr64() => {
+                crate::sets::number(other)
+            }
+            _ => None,
+        }
     }
 
     fn labels(&mut self, old: &Old<'_, '_>) {
@@ -384,6 +385,9 @@ impl Graph {
     pub(crate) fn step(&self, old: &Old<'_, '_>, at: Index, facts: &mut Facts) {
         let called = self.leaves.changed(old, at, &self.group);
         facts.step(old, &self.effects[at], at, named_place(old, at), called);
+        if let Some(register) = self.equals_stack(old, at) {
+            facts.find_stack(register);
+        }
     }
 
     /// Follows control from a label to the next.
@@ -539,33 +543,6 @@ impl Graph {
         found.sort_unstable();
         found.dedup();
         found
-    }
-}
-
-/// Says whether a call is of a function that is known not to return.
-fn ends(old: &Old<'_, '_>, call: Index) -> bool {
-    const NAMES: [&str; 14] = [
-        "abort",
-        "exit",
-        "_exit",
-        "_Exit",
-        "__assert_fail",
-        "__stack_chk_fail",
-        "__chk_fail",
-        "longjmp",
-        "siglongjmp",
-        "_Unwind_Resume",
-        "__cxa_throw",
-        "__cxa_rethrow",
-        "__cxa_throw_bad_array_new_length",
-        "_ZSt9terminatev",
-    ];
-    match old.flow[call] {
-        Flow::Call(Dest::Symbol(symbol)) => {
-            let name = old.pair.old.symbols[symbol].name;
-            NAMES.contains(&name) || name.contains("__throw_")
-        }
-        _ => false,
     }
 }
 

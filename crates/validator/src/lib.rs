@@ -11,7 +11,7 @@
 //! - `object`: both files, with their sections paired.
 //! - `code`: the instructions.
 //! - `frames`, `landings`: the unwind tables.
-//! - `facts`, `leaves`, `graph`: the original's control flow.
+//! - `facts`, `leaves`, `endless`, `graph`: the original's control flow.
 //! - `context`: both programs side by side.
 //! - `walk`, `control`, `arrays`, `copies`, `masked`: the lockstep. `alike` handles the common
 //!   case, `machine` over `value` all others.
@@ -30,6 +30,7 @@ mod context;
 mod control;
 mod copies;
 mod difference;
+mod endless;
 mod exceptions;
 mod facts;
 mod far;

@@ -82,12 +82,15 @@ fn programs_of_the_corpus_are_proved() {
     }
 }
 
-/// Addresses of 32 bits, return addresses and branches that are written as calls.
+/// Addresses of 32 bits, return addresses and branches that are written as calls, frames that
+/// begin with a loop over their pages.
 #[test]
 fn code_of_other_flags_is_proved() {
     let narrow = [root().join("fixtures/corpus/narrow_addresses.c")];
     let calls = [root().join("fixtures/corpus/retpolines.c")];
+    let frames = [root().join("fixtures/corpus/big_frames.c")];
     for level in ["-O0", "-O2", "-Os"] {
+        assert_eq!(prove(&frames, &[level, "-fstack-clash-protection"]), 3, "{level}");
         assert_eq!(prove(&narrow, &[level, "-fno-pic"]), 3, "{level}");
         let flags = [level, "-fcf-protection=none", "-mindirect-branch-register", "-mfunction-return=thunk-inline"];
         for branches in ["-mindirect-branch=thunk", "-mindirect-branch=thunk-inline"] {
@@ -342,7 +345,7 @@ fn a_read_of_text_is_noticed() {
 
 /// Functions whose stack pointer may be another one at their end. The rewriter tells places of a
 /// realigned frame apart by their operands only.
-const FOREIGN_STACK: [&str; 6] = [
+const FOREIGN_STACK: [&str; 8] = [
     // The index changes between the store and the load.
     "and $-64,%rsp\nmov %rax,8(%rsp,%r9,8)\ndec %r9\nmov 8(%rsp,%r9,8),%rsp\nret",
     "and $-64,%rsp\nmov %rax,8(%rsp,%r9,8)\nxchg %r9,%rcx\nmov 8(%rsp,%r9,8),%rsp\nret",
@@ -353,6 +356,9 @@ const FOREIGN_STACK: [&str; 6] = [
     // One of two frames does not hold it.
     "test %edi,%edi\nje 1f\nand $-64,%rsp\nmov %rax,8(%rsp)\njmp 2f\n1: and $-32,%rsp\nmov %rax,16(%rsp)\n\
      2: mov 8(%rsp),%rsp\nret",
+    // The loop may end below the other register, or begin at its branch.
+    "lea -4096(%rsp),%r11\n1: sub %rdx,%rsp\ncmp %r11,%rsp\nja 1b\nadd $4096,%rsp\nret",
+    "lea -4096(%rsp),%r11\njmp 2f\n1: sub $1024,%rsp\ncmp %r11,%rsp\n2: jne 1b\nadd $4096,%rsp\nret",
     // A system call that returns.
     "test %edi,%edi\nje 2f\nand $-64,%rsp\nmov $61,%eax\nsyscall\n2: ret",
 ];
