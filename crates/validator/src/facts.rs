@@ -2,7 +2,7 @@
 //! pointer, the registers that still hold the caller's values, the registers that hold a table's
 //! address.
 
-use crate::code::{Flow, Index, Old};
+use crate::code::{Flow, Index, Insn, Old};
 use crate::jump_tables;
 use crate::leaves::Registers;
 use crate::object::kind;
@@ -327,6 +327,7 @@ impl Facts {
         }
         if effects.stores
             && !ins.is_string_instruction()
+            && !is_fence(&old.text.insns[at])
             && let Some(place) = self.operand(old, at)
         {
             let fact = match ins.mnemonic() {
@@ -460,6 +461,15 @@ fn sum(a: Fact, b: Fact) -> Fact {
 /// Says whether the first operand is written.
 fn writes_first(ins: &Instruction) -> bool {
     !matches!(ins.mnemonic(), Mnemonic::Cmp | Mnemonic::Test | Mnemonic::Push | Mnemonic::Bt)
+}
+
+/// Says whether an instruction is a fence like `lock orq $0,(%rsp)`, which changes no memory.
+pub(crate) fn is_fence(insn: &Insn) -> bool {
+    let ins = &insn.ins;
+    ins.has_lock_prefix()
+        && matches!(ins.mnemonic(), Mnemonic::Or | Mnemonic::Add)
+        && insn.immediate.is_none()
+        && ins.try_immediate(1).is_ok_and(|value| value == 0)
 }
 
 /// Returns the place of data that a rip-relative operand names: section of the original object and

@@ -6,7 +6,7 @@ use crate::alike::{RegisterPlace, alike};
 use crate::code::{Dest, Flow, Index, Insn, Kept};
 use crate::context::Context;
 use crate::difference::{Difference, unproved, wrong};
-use crate::facts::{Fact, Facts, is_callers, reads_text};
+use crate::facts::{Fact, Facts, is_callers, is_fence, reads_text};
 use crate::graph::Graph;
 use crate::machine::Machine;
 use crate::object::kind;
@@ -400,11 +400,10 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
         let ins = &self.context.old.text.insns[at].ins;
         let accesses = (effects.loads || effects.stores) && ins.mnemonic() != Mnemonic::Push;
         let pops = matches!(ins.mnemonic(), Mnemonic::Pop | Mnemonic::Popfq | Mnemonic::Leave);
-        let fence = ins.has_lock_prefix() && ins.try_immediate(1).is_ok_and(|v| v == 0);
         let place =
             if pops { stand.facts.height().map(|h| (0, h)) } else { stand.facts.operand(&self.context.old, at) };
         if accesses
-            && !fence
+            && !is_fence(&self.context.old.text.insns[at])
             && !self.reads_return_address(at, stand)
             && !matches!(ins.mnemonic(), Mnemonic::Lea | Mnemonic::Leave)
             && let Some((0, distance)) = place

@@ -11,7 +11,7 @@ use crate::analysis::regs::{Effects, bit};
 use crate::object::address::insn_of;
 use crate::object::decode::{Code, Flow, Insn, InsnIndex, PerInsn};
 use crate::refusal::{Reason, Refusal};
-use iced_x86::{Instruction, Mnemonic, OpKind, Register};
+use iced_x86::{Mnemonic, OpKind, Register};
 
 const UNSEEN: State = State { rsp: Height::Unseen, rbp: Height::Unseen };
 const ENTRY: State = State { rsp: Height::Known(0), rbp: Height::Computed };
@@ -233,7 +233,7 @@ fn touches_return_address(insn: &Insn, state: &State) -> bool {
     };
     let size = ins.memory_size().size() as i64;
     let place = |height: i64| (ins.memory_displacement64() as i64).wrapping_sub(height);
-    matches!(base, Height::Known(height) if overlaps_return_address(place(height), size)) && !is_fence(ins)
+    matches!(base, Height::Known(height) if overlaps_return_address(place(height), size)) && !is_fence(insn)
 }
 
 /// Says whether an instruction reads the return address or a part of it, and changes none of it.
@@ -245,8 +245,10 @@ pub(crate) fn reads_return_address(insn: &Insn, effects: &Effects, state: &State
 
 /// Says whether an instruction is a fence like `lock or $0,(%rsp)`, which changes nothing at any
 /// address.
-fn is_fence(ins: &Instruction) -> bool {
+fn is_fence(insn: &Insn) -> bool {
+    let ins = &insn.ins;
     ins.has_lock_prefix()
         && matches!(ins.mnemonic(), Mnemonic::Or | Mnemonic::Add)
+        && insn.imm_reloc.is_none()
         && ins.try_immediate(1).is_ok_and(|value| value == 0)
 }
