@@ -4,9 +4,9 @@
 //! decides.
 //!
 //! Data flows one way, one module a phase: `object` (read, check, carve, decode, retpoline,
-//! address) → `unwind` → `analysis` (flow, receive, regs, reach, jumps, height, own, frame_walk,
-//! r15, slot, live, count, pads, arrays) → `transform` → `text` (share, charge, layout) → `debug` →
-//! `output` (sections, unwind_table, write).
+//! got_base, address) → `unwind` → `analysis` (flow, receive, regs, reach, jumps, height, own,
+//! frame_walk, r15, slot, live, count, pads, arrays) → `transform` → `text` (share, charge, layout)
+//! → `debug` → `output` (sections, unwind_table, write).
 
 #![forbid(unsafe_code)]
 #![warn(unreachable_pub)]
@@ -28,7 +28,7 @@ pub use stats::{Growth, Stats};
 
 use crate::analysis::r15;
 use crate::object::read::Object;
-use crate::object::{address, carve, check, decode, read, retpoline};
+use crate::object::{address, carve, check, decode, got_base, read, retpoline};
 use crate::output::{sections, write};
 use crate::text::layout::Text;
 use crate::text::{emit, growth, layout, share};
@@ -85,6 +85,7 @@ pub fn rewrite(object: &[u8], options: &Options) -> Result<Output, Vec<Refusal>>
 fn rewrite_object(object: &Object<'_>, options: &Options) -> Result<Output, Vec<Refusal>> {
     let mut code = decode::decode(object)?;
     retpoline::replace(&mut code);
+    got_base::replace(&mut code);
     let addresses = address::find(&code)?;
     check::symbols(&code)?;
     let unwind = unwind::collect(&code)?;

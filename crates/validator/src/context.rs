@@ -223,6 +223,9 @@ impl<'p, 'a> Context<'p, 'a> {
             }
             (kind::PC32 | kind::PLT32, Some(_)) => self.meaning(is_new, reloc.symbol, more),
             (kind::ABSOLUTE | kind::WORD | kind::SIGNED_WORD, None) => self.meaning(is_new, reloc.symbol, more),
+            // The original program adds both, so the GOT may be anywhere: its address is 0.
+            (kind::GOTPC32, Some(_)) if !is_new && more == 0 => Some((Spot::Number, 0)),
+            (kind::GOTOFF64, None) if !is_new => self.meaning(is_new, reloc.symbol, more),
             (32 | 33, None) => {
                 let name = |object: &sfi_elf::Object<'_>| object.symbols.get(reloc.symbol).map(|s| s.name.to_owned());
                 let name = if is_new { name(&self.pair.new) } else { name(&self.pair.old) };

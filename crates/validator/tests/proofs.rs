@@ -82,15 +82,19 @@ fn programs_of_the_corpus_are_proved() {
     }
 }
 
-/// Addresses of 32 bits, return addresses and branches that are written as calls, frames that
-/// begin with a loop over their pages.
+/// Addresses of 32 and 64 bits, return addresses and branches that are written as calls, frames
+/// that begin with a loop over their pages.
 #[test]
 fn code_of_other_flags_is_proved() {
     let narrow = [root().join("fixtures/corpus/narrow_addresses.c")];
     let calls = [root().join("fixtures/corpus/retpolines.c")];
     let frames = [root().join("fixtures/corpus/big_frames.c")];
+    let medium = [root().join("fixtures/corpus/medium_model.c")];
     for level in ["-O0", "-O2", "-Os"] {
         assert_eq!(prove(&frames, &[level, "-fstack-clash-protection"]), 3, "{level}");
+        for pic in ["-fPIC", "-fno-pic"] {
+            assert_eq!(prove(&medium, &[level, "-mcmodel=medium", pic]), 3, "{level} {pic}");
+        }
         assert_eq!(prove(&narrow, &[level, "-fno-pic"]), 3, "{level}");
         let flags = [level, "-fcf-protection=none", "-mindirect-branch-register", "-mfunction-return=thunk-inline"];
         for branches in ["-mindirect-branch=thunk", "-mindirect-branch=thunk-inline"] {

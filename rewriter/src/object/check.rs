@@ -47,9 +47,8 @@ pub(crate) fn sections(object: &Object<'_>) -> Result<(), Vec<Refusal>> {
 
 /// Returns the refusal of a relocation in text whose type tells how the object was compiled.
 fn model(kind: u32) -> Option<(Reason, &'static str)> {
-    const LARGE: [u32; 6] = [
+    const LARGE: [u32; 5] = [
         elf::R_X86_64_GOT64.0,
-        elf::R_X86_64_GOTOFF64.0,
         elf::R_X86_64_GOTPC64.0,
         elf::R_X86_64_GOTPCREL64.0,
         elf::R_X86_64_GOTPLT64.0,

@@ -383,9 +383,7 @@ fn decode_section(code: &mut Code<'_, '_>, index: SectionIndex, refusals: &mut V
             }
             next_reloc += 1;
         }
-        if insn.disp_reloc.is_none() {
-            insn.ins = at_constant(insn.ins);
-        }
+        insn.ins = at_constant(insn.ins, insn.disp_reloc.is_some());
         code.sections[last].at[offset] = code.insns.len() as u32;
         code.insns.push(insn);
     }
@@ -401,8 +399,9 @@ fn decode_section(code: &mut Code<'_, '_>, index: SectionIndex, refusals: &mut V
 ///
 /// Compilers make them for stores that end a program. A store has an offset in the window, so an
 /// address of up to 32 bits has this form. A load may have all bits of its address, and the usual
-/// form extends the sign: it fits for 31 bits.
-fn at_constant(ins: Instruction) -> Instruction {
+/// form extends the sign: it fits for 31 bits. If the address is that of a symbol, as in the medium
+/// code model, a relocation gives it.
+fn at_constant(ins: Instruction, relocated: bool) -> Instruction {
     let (opcode, store) = match ins.code() {
         Opcode::Mov_moffs8_AL => (Opcode::Mov_rm8_r8, true),
         Opcode::Mov_moffs16_AX => (Opcode::Mov_rm16_r16, true),
@@ -414,7 +413,7 @@ fn at_constant(ins: Instruction) -> Instruction {
         Opcode::Mov_RAX_moffs64 => (Opcode::Mov_r64_rm64, false),
         _ => return ins,
     };
-    let address = ins.memory_displacement64();
+    let address = if relocated { 0 } else { ins.memory_displacement64() };
     if ins.segment_prefix() != Register::None || address >= if store { 1 << 32 } else { 1 << 31 } {
         return ins;
     }

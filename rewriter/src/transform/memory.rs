@@ -116,7 +116,8 @@ impl Transform<'_, '_, '_> {
         }
         let (target, absolute) = self.target(reloc.symbol, reloc.addend);
         let (kind, addend) = match reloc.kind {
-            k if k == elf::R_X86_64_64.0 => (k, absolute),
+            // The GOT's address is 0 (see `object::got_base`).
+            k if [elf::R_X86_64_64.0, elf::R_X86_64_GOTOFF64.0].contains(&k) => (elf::R_X86_64_64.0, absolute),
             k if [elf::R_X86_64_TPOFF32.0, elf::R_X86_64_SIZE32.0, elf::R_X86_64_SIZE64.0].contains(&k) => {
                 (k, reloc.addend)
             }

@@ -17,26 +17,25 @@ const DISPLACEMENT_SLOT: u64 = 8;
 const IMMEDIATE_SLOT: u64 = 15;
 
 impl Transform<'_, '_, '_> {
-    /// Says whether a relocation wants 32 bits of an address in the window.
-    fn is_narrow(&self, reloc: &Reloc) -> bool {
-        let symbol = &self.facts.code.object.symbols[reloc.symbol];
-        [elf::R_X86_64_32.0, elf::R_X86_64_32S.0].contains(&reloc.kind)
-            && reloc.symbol != 0
-            && symbol.place != Place::Absolute
+    /// Says whether a relocation's symbol has an address in the window.
+    fn has_address(&self, reloc: &Reloc) -> bool {
+        reloc.symbol != 0 && self.facts.code.object.symbols[reloc.symbol].place != Place::Absolute
     }
 
-    /// Returns the relocation of the current instruction's displacement, if it wants 32 bits of an
-    /// address.
+    /// Returns the relocation of the current instruction's displacement, if it wants an address and
+    /// no distance. The address has 32 bits, or 64 in the form for the accumulator.
     pub(super) fn narrow_displacement(&self, ins: &Instruction) -> Option<Reloc> {
         let reloc = self.facts.code.disp_reloc(&self.facts.code.insns[self.at])?;
-        (self.is_narrow(reloc) && !ins.is_ip_rel_memory_operand()).then_some(*reloc)
+        let whole = [elf::R_X86_64_32.0, elf::R_X86_64_32S.0, elf::R_X86_64_64.0].contains(&reloc.kind);
+        (whole && self.has_address(reloc) && !ins.is_ip_rel_memory_operand()).then_some(*reloc)
     }
 
     /// Returns the relocation of the current instruction's immediate, if it wants 32 bits of an
     /// address.
     pub(super) fn narrow_immediate(&self) -> Option<Reloc> {
         let reloc = self.facts.code.imm_reloc(&self.facts.code.insns[self.at])?;
-        self.is_narrow(reloc).then_some(*reloc)
+        let half = [elf::R_X86_64_32.0, elf::R_X86_64_32S.0].contains(&reloc.kind);
+        (half && self.has_address(reloc)).then_some(*reloc)
     }
 
     /// Emits an instruction whose displacement is an address:
