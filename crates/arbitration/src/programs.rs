@@ -70,14 +70,12 @@ impl Beneath {
         if kind(stat) != FileType::RegularFile || stat.st_mode & 0o111 == 0 {
             return Err(Errno::ACCES);
         }
-        let mut open = File::from(found.open(OFlags::RDONLY, Mode::empty())?.0);
+        let open = File::from(found.open(OFlags::RDONLY, Mode::empty())?.0);
         // The name of the file that the tree led to. A file that comes into its place meanwhile is
         // a program for a domain, or the runner refuses it.
         let file = rustix::fs::readlink(format!("/proc/self/fd/{}", open.as_raw_fd()), Vec::new())?;
         let file = PathBuf::from(OsString::from_vec(file.into_bytes()));
-        let mut head = Vec::new();
-        (&mut open).take(HEAD).read_to_end(&mut head)?;
-        let options = (self.options)(&head).ok_or(Errno(libc::ENOEXEC))?;
+        let options = (self.options)(&Startable::head(&open)?).ok_or(Errno(libc::ENOEXEC))?;
         Ok(Startable::domain(&absolute(&tree.working, path), &file, &self.runner, options)?)
     }
 }
@@ -92,6 +90,16 @@ pub(crate) struct Start {
 }
 
 impl Startable {
+    /// Reads a file's first bytes, which tell whether it is a program for a domain.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn head(file: &File) -> std::io::Result<Vec<u8>> {
+        let mut head = Vec::new();
+        file.take(HEAD).read_to_end(&mut head)?;
+        Ok(head)
+    }
+
     /// Grants a program of the host. It gets the host's `PATH`, variables of the domain about
     /// language and terminal, and no others.
     ///

@@ -6,12 +6,9 @@ use anyhow::Context;
 use sfi_arbitration::{Arbiter, Beneath, Denial, Logger, Policy, Preopen, Quota, Record, Startable, Stdio, manifest};
 use sfi_loader::manifest::{Log, Time};
 use std::ffi::OsString;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Bytes of a program's file that tell its kind.
-const HEAD: u64 = 4096;
 /// Default number of calls that are logged.
 const RECORDS: u64 = 1 << 20;
 
@@ -157,9 +154,8 @@ impl Grants {
     fn startable(&self, grant: &str, options: &ChildOptions) -> anyhow::Result<Startable> {
         let (name, file) = grant.split_once('=').unwrap_or((grant, grant));
         let file = Path::new(file);
-        let mut head = Vec::new();
-        std::fs::File::open(file)
-            .and_then(|file| file.take(HEAD).read_to_end(&mut head))
+        let head = std::fs::File::open(file)
+            .and_then(|file| Startable::head(&file))
             .with_context(|| format!("cannot read the program `{}`", file.display()))?;
         let startable = match linked::mode(&head) {
             Some(mode) => Startable::domain(name, file, &runner()?, options.with(mode)),
