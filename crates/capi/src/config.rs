@@ -263,6 +263,23 @@ unsafe fn named(name: *const c_char, there: bool) -> Result<String> {
     Ok(unsafe { text(name, "name") }?.to_owned())
 }
 
+/// Returns a signature in the loader's form, and the function that has it, for one world.
+///
+/// # Safety
+/// As for [`text`] and [`shared`].
+unsafe fn lendable(
+    world: *const sfi_world,
+    signature: *const c_char,
+    function: sfi_host_fn,
+    user: *mut c_void,
+) -> Result<(String, impl Fn(&mut HostCall<'_>) -> std::result::Result<u64, HostError> + Send + Sync + 'static)> {
+    // SAFETY: see the function's contract.
+    let shape = Shape::parse(unsafe { text(signature, "signature") }?)?;
+    // SAFETY: see the function's contract.
+    let record = Record::Of(unsafe { shared(world) }?);
+    Ok((shape.lowered(), plain(record, function, User(user), shape.results())))
+}
+
 /// Makes a config that offers nothing.
 #[unsafe(no_mangle)]
 pub extern "C" fn sfi_config_new() -> *mut sfi_config {
@@ -366,9 +383,8 @@ api! {
     /// Lends a function of the host to a domain.
     fn sfi_world_lend(world: *mut sfi_world, domain: *const c_char, name: *const c_char, signature: *const c_char, function: sfi_host_fn, user: *mut c_void, pointer: *mut u64) {
         let (name, to) = (named(name, function.is_some())?, place(pointer, "pointer")?);
-        let (domain, shape) = (text(domain, "domain")?, Shape::parse(text(signature, "signature")?)?);
-        let lent = plain(Record::Of(shared(world)?), function, User(user), shape.results());
-        let signature = shape.lowered();
+        let domain = text(domain, "domain")?;
+        let (signature, lent) = lendable(world, signature, function, user)?;
         let lent = alone(world, |world| Ok(world.lend(domain, &name, &signature, lent)?))?;
         to.write(lent.0);
         Ok(())
@@ -383,9 +399,8 @@ api! {
     /// Registers a callback.
     fn sfi_callback_register(world: *mut sfi_world, domain: *const c_char, name: *const c_char, signature: *const c_char, function: sfi_host_fn, user: *mut c_void, pointer: *mut u64) {
         let (name, to) = (named(name, function.is_some())?, place(pointer, "pointer")?);
-        let (domain, shape) = (text(domain, "domain")?, Shape::parse(text(signature, "signature")?)?);
-        let lent = plain(Record::Of(shared(world)?), function, User(user), shape.results());
-        let signature = shape.lowered();
+        let domain = text(domain, "domain")?;
+        let (signature, lent) = lendable(world, signature, function, user)?;
         let lent = enter(world, |inside| match inside {
             Inside::World(world) => Ok(world.lend_reentrant(domain, &name, &signature, lent)?),
             Inside::Host(call) => Ok(call.lend_reentrant(domain, &name, &signature, lent)?),
