@@ -1,6 +1,6 @@
 //! Interfaces that a manifest names: declarations in place, or in a file of their own.
 
-use crate::manifest::{ManifestError, file};
+use crate::manifest::{ManifestError, file, text};
 use crate::spec::interface::Declaration;
 use std::path::{Path, PathBuf};
 
@@ -42,6 +42,6 @@ impl InterfaceFile {
     /// [`ManifestError`].
     pub fn load(path: &Path) -> Result<Self, ManifestError> {
         let text = file::read_text(path).map_err(|error| ManifestError::File { path: path.to_owned(), error })?;
-        toml::from_str(&text).map_err(|error| ManifestError::Text { path: path.to_owned(), error: Box::new(error) })
+        text::read(&text).map_err(|error| ManifestError::Text { path: path.to_owned(), error: Box::new(error) })
     }
 }

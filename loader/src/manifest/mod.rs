@@ -113,6 +113,7 @@ mod libraries;
 mod only;
 mod owner;
 mod syscalls;
+mod text;
 mod values;
 
 pub use domain::{Budget, Domain, Grant, Registered, Share, Support, arbiter_of};
@@ -227,8 +228,8 @@ impl Manifest {
         if text.len() as u64 > file::MOST_TEXT {
             return wrong(format!("it is larger than {} MiB", file::MOST_TEXT >> 20));
         }
-        let manifest: Self = toml::from_str(text)
-            .map_err(|error| ManifestError::Text { path: path.to_owned(), error: Box::new(error) })?;
+        let manifest: Self =
+            text::read(text).map_err(|error| ManifestError::Text { path: path.to_owned(), error: Box::new(error) })?;
         if let Some(entry) = &manifest.entry {
             if !manifest.domains.contains_key(&entry.domain) {
                 return wrong(format!("entry: there is no domain `{}`", entry.domain));

@@ -211,7 +211,7 @@ fn standard() -> Vec<Descriptor> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::manifest::Manifest;
+    use crate::manifest::{Manifest, text};
 
     #[test]
     fn the_documented_table_is_read() {
@@ -219,7 +219,7 @@ mod tests {
         let block = source.split("```").nth(1).unwrap();
         let table: String = block.lines().skip(1).map(|l| l.trim_start_matches("//!").to_owned() + "\n").collect();
         let text = format!("[entry]\ndomain = \"app\"\nfunction = \"main\"\n[domains.app]\nobjects = []\n{table}");
-        let manifest: Manifest = toml::from_str(&text).unwrap();
+        let manifest: Manifest = text::read(&text).unwrap();
         let table = manifest.domains["app"].syscalls.as_ref().unwrap();
         assert_eq!((table.denied, table.log, table.allow.len()), (Denied::Eperm, Log::Refused, 4));
         assert_eq!(table.descriptors[3], Descriptor::Read("in.bin".into()));
@@ -241,7 +241,7 @@ mod tests {
             ("\"loopback\"", "\"all\"", "unknown variant `all`"),
             ("\"read-write\"", "\"write\"", "unknown access"),
         ] {
-            let error = toml::from_str::<Manifest>(&text.replacen(from, to, 1)).unwrap_err().to_string();
+            let error = text::read::<Manifest>(&text.replacen(from, to, 1)).unwrap_err().to_string();
             assert!(error.contains(what), "{error}");
         }
     }

@@ -251,6 +251,7 @@ pub(super) fn access<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Acces
 mod tests {
     use super::*;
     use crate::manifest::Limits;
+    use crate::manifest::text::read;
 
     #[test]
     fn times() {
@@ -259,11 +260,11 @@ mod tests {
         assert_eq!(parse_time("2 min"), Some(Duration::from_secs(120)));
         assert_eq!([parse_time("2 h"), parse_time("-1 s"), parse_time("s"), parse_time("1e999 s")], [None; 4]);
         for (text, time) in [("2", 2000), ("0.25", 250), ("\"3 s\"", 3000)] {
-            let limits: Limits = toml::from_str(&format!("call = {text}")).unwrap();
+            let limits: Limits = read(&format!("call = {text}")).unwrap();
             assert_eq!(limits.call, Some(Time(Duration::from_millis(time))));
         }
-        assert!(toml::from_str::<Limits>("call = -1").is_err());
-        assert!(toml::from_str::<Limits>("call = \"fast\"").is_err());
+        assert!(read::<Limits>("call = -1").is_err());
+        assert!(read::<Limits>("call = \"fast\"").is_err());
     }
 
     #[test]
