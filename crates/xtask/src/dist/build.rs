@@ -17,8 +17,8 @@ const PARTS: [(&[&str], &str, &str, bool); 2] = [
 pub const SHARED: &str = "libsfi.so.0";
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
-/// Most bytes of the shared library without symbols. It had 4,124,488 when this was set.
-const MOST_SHARED: u64 = 4_180_000;
+/// Most bytes of the shared library without symbols. It had 3,882,832 when this was set.
+const MOST_SHARED: u64 = 4_000_000;
 
 /// A finished build.
 pub struct Built {
