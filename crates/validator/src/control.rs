@@ -8,7 +8,7 @@ use crate::object::{Spot, is_open};
 use crate::sets::{self, RAX, Set, whole};
 use crate::value::{Id, Node};
 use crate::walk::{Block, Callee, Edge, Op, Stand, Walk, Way};
-use iced_x86::{Code as Opcode, FlowControl, Instruction, Mnemonic, OpKind, Register};
+use iced_x86::{Code as Opcode, FlowControl, Instruction, Mnemonic, OpKind, Register, RflagsBits};
 use sfi_contract::layout::{DISPATCH, DISPATCH_MASK, TCB_SCRATCH, TCB_SCRATCH_SLOTS};
 
 /// Most instructions of a check in mode match.
@@ -90,7 +90,9 @@ impl Walk<'_, '_, '_> {
             if stand.place.1 != insn.end() {
                 continue;
             }
+            // A copy or fill keeps the flags only if the code before it does.
             if insn.ins.is_string_instruction()
+                && insn.ins.rflags_modified() != RflagsBits::NONE
                 && let Some((over, kept)) = flags
                 && over == insn.end()
             {

@@ -1,32 +1,13 @@
 //! The validator proves the rewriter's own cases and programs of the corpus in every mode, and
 //! finds mistakes.
 
+mod support;
+
 use sfi_debuginfo::map::{Keeping, Trace};
 use sfi_rewriter::{Mode, Options, rewrite};
-use sfi_validator::{Proof, Verdict, validate};
-use std::path::{Path, PathBuf};
-use std::process::Command;
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
-/// Compiles or assembles a source.
-fn object(source: &Path, flags: &[&str]) -> Option<Vec<u8>> {
-    let directory = tempfile::tempdir().expect("temporary directory");
-    let path = directory.path().join("unit.o");
-    let mut command = Command::new("gcc");
-    command
-        .args(["-c", "-w", "-fPIC"])
-        .arg("-I")
-        .arg(root().join("fixtures/rt"))
-        .args(flags)
-        .arg(source)
-        .arg("-o")
-        .arg(&path);
-    let status = command.stderr(std::process::Stdio::null()).status();
-    status.expect("gcc is needed: install the package `gcc`").success().then(|| std::fs::read(path).expect("object"))
-}
+use sfi_validator::{Verdict, validate};
+use std::path::PathBuf;
+use support::{object, root, words};
 
 fn sources(directory: &str, extension: &str) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(root().join(directory)).expect("sources");
@@ -34,10 +15,6 @@ fn sources(directory: &str, extension: &str) -> Vec<PathBuf> {
     paths.retain(|path| path.extension().is_some_and(|e| e == extension));
     paths.sort();
     paths
-}
-
-fn words(proof: &Proof) -> String {
-    proof.findings.iter().map(|finding| format!("{finding}\n")).collect()
 }
 
 /// Proves every object that the rewriter does not refuse. Returns their number.

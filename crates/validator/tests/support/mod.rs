@@ -1,0 +1,32 @@
+//! Objects of the tests, and the words of proofs.
+
+use sfi_validator::Proof;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Returns the folder of the workspace.
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Compiles or assembles a source.
+pub fn object(source: &Path, flags: &[&str]) -> Option<Vec<u8>> {
+    let directory = tempfile::tempdir().expect("temporary directory");
+    let path = directory.path().join("unit.o");
+    let mut command = Command::new("gcc");
+    command
+        .args(["-c", "-w", "-fPIC"])
+        .arg("-I")
+        .arg(root().join("fixtures/rt"))
+        .args(flags)
+        .arg(source)
+        .arg("-o")
+        .arg(&path);
+    let status = command.stderr(std::process::Stdio::null()).status();
+    status.expect("gcc is needed: install the package `gcc`").success().then(|| std::fs::read(path).expect("object"))
+}
+
+/// Returns the findings of a proof.
+pub fn words(proof: &Proof) -> String {
+    proof.findings.iter().map(|finding| format!("{finding}\n")).collect()
+}
