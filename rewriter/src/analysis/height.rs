@@ -65,7 +65,8 @@ pub(crate) fn heights(
         if let Some(state) = padding(code, graph, &states, at) {
             states[at] = state;
         } else {
-            let inside = graph.has_interior(at);
+            // The cold part of a landing pad that no call leads to begins in its function's frame.
+            let inside = graph.has_interior(at) || code.begins_cold_part(at);
             states[at] = if inside { State { rsp: Height::Computed, rbp: Height::Computed } } else { ENTRY };
             work.push(at);
         }

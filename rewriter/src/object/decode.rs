@@ -194,6 +194,13 @@ impl<'o> Code<'o, '_> {
         self.section(self.insns[at].section as usize).is_some_and(|section| section.trap == at)
     }
 
+    /// Says whether the cold part of a function begins with an instruction.
+    pub(crate) fn begins_cold_part(&self, at: InsnIndex) -> bool {
+        let insn = &self.insns[at];
+        let section = self.section(insn.section as usize);
+        section.is_some_and(|section| section.cold_parts.binary_search(&insn.offset.into()).is_ok())
+    }
+
     /// Says whether the cold part of a function begins after a call. Such a call does not return,
     /// because compilers let no code fall into another function's cold part.
     pub(crate) fn ends_cold_part(&self, at: InsnIndex) -> bool {
