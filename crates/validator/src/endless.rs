@@ -24,7 +24,7 @@ pub(crate) fn calls(old: &Old<'_, '_>, call: Index) -> bool {
     match old.flow[call] {
         Flow::Call(Dest::Symbol(symbol)) => {
             let name = old.pair.old.symbols[symbol].name;
-            NAMES.contains(&name) || name.contains("__throw_")
+            NAMES.contains(&name) || name.contains("__throw_") || name.starts_with("__gnat_rcheck_")
         }
         _ => false,
     }

@@ -351,7 +351,10 @@ fn never_returns(code: &Code<'_, '_>, at: InsnIndex) -> bool {
         b"_ZSt9terminatev",
     ];
     match code.insns[at].flow {
-        Flow::Call(Dest::Symbol(symbol)) => NAMES.contains(&code.object.symbols[symbol].name),
+        Flow::Call(Dest::Symbol(symbol)) => {
+            let name = code.object.symbols[symbol].name;
+            NAMES.contains(&name) || name.starts_with(b"__gnat_rcheck_")
+        }
         _ => false,
     }
 }
