@@ -160,7 +160,6 @@ fn build(kind: Kind, mode: Mode) -> Result<Vec<u8>, Box<dyn std::error::Error>> 
         function("_fini", &[], mode, |a| a.ret())?,
         function("__clone", &[names::ARBITRATE], mode, threads::clone)?,
         function("__unmapself", &[names::ARBITRATE], mode, threads::leave)?,
-        function("vfork", &[names::ARBITRATE, "__syscall_ret"], mode, processes::fork)?,
         function("posix_spawn", &[names::ARBITRATE], mode, processes::spawn)?,
         function("posix_spawnp", &[names::ARBITRATE], mode, processes::spawn_found)?,
         function("dlsym", &[], mode, |a| a.xor(eax, eax).and_then(|()| a.ret()))?,
@@ -168,9 +167,11 @@ fn build(kind: Kind, mode: Mode) -> Result<Vec<u8>, Box<dyn std::error::Error>> 
     let first = match kind {
         Kind::Program => {
             functions.push(function(START, &["__libc_start_main"], mode, start)?);
+            functions.push(function("vfork", &[names::ARBITRATE, "__syscall_ret"], mode, processes::fork)?);
             "main"
         }
         Kind::Library => {
+            functions.push(function("vfork", &[], mode, processes::none)?);
             functions.push(function("__sfi_init_libc", &["__init_libc"], mode, init_libc)?);
             functions.push(function("__sfi_flush", &["fflush"], mode, flush)?);
             functions.push(function("__sfi_at_exit", &[AT_EXIT], mode, jump_external)?);

@@ -8,10 +8,16 @@ use iced_x86::IcedError;
 use iced_x86::code_asm::*;
 use sfi_contract::requests::EXECUTE;
 
+/// Returns -1, in place of musl's `vfork` where there is no program to fork.
+pub(crate) fn none(a: &mut CodeAssembler) -> Result<(), IcedError> {
+    a.mov(eax, -1)?;
+    a.ret()
+}
+
 /// `fork` (unistd_64.h)
 const FORK: i64 = 57;
 
-/// `vfork()`, which is a fork here: the child has memory of its own. musl's function reads its
+/// `vfork()` of a program, which is a fork here: the child has memory of its own. musl's function reads its
 /// return address.
 pub(crate) fn fork(a: &mut CodeAssembler) -> Result<(), IcedError> {
     a.lea(r15, qword_ptr(r15 - FRAME))?;
