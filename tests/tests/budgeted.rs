@@ -53,8 +53,9 @@ fn function(world: &World, name: &str) -> TypedFn<fn(i64) -> i64> {
     world.domain("a").unwrap().export(name).unwrap()
 }
 
-const NAMES: [&str; 11] =
-    ["fill", "sum", "checksum", "fib", "mutual", "pointers", "machine", "sort", "matrix", "store", "straight"];
+const NAMES: [&str; 12] = [
+    "fill", "sum", "checksum", "fib", "mutual", "pointers", "machine", "sort", "matrix", "store", "strings", "straight",
+];
 
 #[test]
 fn they_compute_what_others_compute() {
@@ -156,13 +157,11 @@ fn the_corpus() {
         if path.extension().is_none_or(|extension| extension != "c") {
             continue;
         }
-        // Half of the programs in each mode.
-        let mode = MODES[rewritten % 2];
         let text = std::fs::read_to_string(&path).expect("a program");
         let own = text.lines().find_map(|line| line.strip_prefix("// flags: ")).unwrap_or_default();
         let flags = ["-O2", "-ffixed-r14", "-mavx2", "-mbmi2", "-mcx16"].into_iter().chain(own.split_whitespace());
         let object = compile(&path, &flags.collect::<Vec<_>>());
-        {
+        for mode in MODES {
             match rewrite(&object, mode, true, Validation::Differences) {
                 Ok(bytes) => {
                     assert_eq!(violations(&bytes, mode), [""; 0], "{} {mode}", path.display());
@@ -184,5 +183,5 @@ fn the_corpus() {
     }
     println!("{rewritten} rewritten, refused: {refused:#?}");
     assert_eq!(unproved, [""; 0]);
-    assert!(rewritten > 60 && refused.len() < 20, "{rewritten} rewritten, refused: {refused:#?}");
+    assert!(rewritten > 120 && refused.len() < 40, "{rewritten} rewritten, refused: {refused:#?}");
 }

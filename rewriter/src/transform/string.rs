@@ -90,10 +90,13 @@ impl Transform<'_, '_, '_> {
         let store = effects.memory_write;
         let mask_rdi = kinds.contains(&OpKind::MemoryESRDI) && (store || self.full());
         let mask_rsi = kinds.contains(&OpKind::MemorySegRSI) && self.full();
-        if !mask_rdi && !mask_rsi {
+        let repeats = ins.has_rep_prefix() || ins.has_repne_prefix();
+        // The charge of its count changes the flags, which it keeps if it runs zero times.
+        let charged = self.facts.budget && repeats && self.flags_live();
+        if !mask_rdi && !mask_rsi && !charged {
             return self.put(&ins, &[]);
         }
-        if !ins.has_rep_prefix() && !ins.has_repne_prefix() && moves(&ins) {
+        if !repeats && moves(&ins) {
             return self.move_once(&kinds, unit(&ins));
         }
         if store {
