@@ -17,8 +17,8 @@ pub(crate) fn none(a: &mut CodeAssembler) -> Result<(), IcedError> {
 /// `fork` (unistd_64.h)
 const FORK: i64 = 57;
 
-/// `vfork()` of a program, which is a fork here: the child has memory of its own. musl's function reads its
-/// return address.
+/// `vfork()` of a program, which is a fork here: the child has memory of its own. musl's function
+/// reads its return address.
 pub(crate) fn fork(a: &mut CodeAssembler) -> Result<(), IcedError> {
     a.lea(r15, qword_ptr(r15 - FRAME))?;
     send(a, FORK, &[])?;
