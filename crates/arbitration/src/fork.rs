@@ -61,7 +61,7 @@ impl Arbiter {
         self.inbox = self.inbox.as_ref().and_then(|_| Inbox::new().ok()).map(Arc::new);
         self.outside = self.outside.as_ref().map(Outside::part);
         clock::begin_thread();
-        // What the host does at its end it does once, in the first process.
+        // The host does the work of its end once, in the first process.
         self.at_once = true;
     }
 }

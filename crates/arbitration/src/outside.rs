@@ -20,8 +20,8 @@ pub(crate) fn end_by(signals: u64) {
 #[derive(Debug, Default)]
 pub(crate) struct Outside {
     taken: AtomicU64,
-    /// Those that were taken in the process that this one was forked from. Nothing passes them on
-    /// here until more are taken.
+    /// The signals that the parent of this fork had taken. Nothing passes them on here until
+    /// [`Outside::take`] starts the thread.
     before: u64,
 }
 

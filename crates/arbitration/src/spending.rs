@@ -121,6 +121,11 @@ impl Spending {
         changed
     }
 
+    /// Changes the processes. Without forks nobody counts them here.
+    fn change_running(&mut self, work: impl FnOnce(&mut Rest) -> Result<(), Errno>) -> Result<(), Errno> {
+        if self.common.is_some() { self.change(work) } else { Ok(()) }
+    }
+
     /// Pays for a file, a directory or a link before it is made.
     pub(crate) fn create(&mut self) -> Result<(), Errno> {
         self.change(|rest| {
@@ -129,7 +134,7 @@ impl Spending {
         })
     }
 
-    /// Pays for bytes, and writes them. What `write` returns says how many were written, and the
+    /// Pays for bytes, and writes them. The result of `write` says how many were written, and the
     /// others cost nothing.
     pub(crate) fn write(&mut self, count: u64, write: impl FnOnce() -> Result<u64, Errno>) -> Result<u64, Errno> {
         self.pay(count, |written| written, write)
@@ -189,10 +194,7 @@ impl Spending {
     /// Pays for a process that `parent` starts, if there are fewer than `most`. Without forks there
     /// is nothing to pay.
     pub(crate) fn enter(&mut self, parent: u32, most: usize) -> Result<(), Errno> {
-        if self.common.is_none() {
-            return Ok(());
-        }
-        self.change(|rest| {
+        self.change_running(|rest| {
             if rest.running.len() >= most {
                 return Err(Errno::AGAIN);
             }
@@ -203,10 +205,7 @@ impl Spending {
 
     /// Names the process that `parent` started, or gives its place back if none did.
     pub(crate) fn entered(&mut self, parent: u32, number: Option<u32>) -> Result<(), Errno> {
-        if self.common.is_none() {
-            return Ok(());
-        }
-        self.change(|rest| {
+        self.change_running(|rest| {
             let Some(place) = rest.running.iter().position(|entry| *entry == (0, parent)) else { return Ok(()) };
             match number {
                 Some(number) => rest.running[place].0 = number,
@@ -218,10 +217,7 @@ impl Spending {
 
     /// Gives back the place of a process that was waited for.
     pub(crate) fn leave(&mut self, number: u32) -> Result<(), Errno> {
-        if self.common.is_none() {
-            return Ok(());
-        }
-        self.change(|rest| {
+        self.change_running(|rest| {
             rest.remove(number);
             Ok(())
         })

@@ -100,7 +100,7 @@ fn forks_are_no_way_to_get_more() {
     build(&natives, &domains, "write", "bomb");
     let options = ["--fork", "--dir", ".", "--max-children", "5", "--max-written", "3"];
     let output = run(&domains, "write", "bomb", &options);
-    // What it writes to its pipes and to standard output counts, too.
+    // Its writes to pipes and to standard output count, too.
     let rounds: String = (0..3).map(|round| format!("round {round}: 1 and 4\n")).collect();
     assert_eq!(text(&output.stdout), rounds + "5 writes\n", "{}", text(&output.stderr));
     assert_eq!(std::fs::metadata(domains.path("out")).expect("made").len(), 5 << 19);

@@ -17,9 +17,8 @@
 //! - `posix_spawn`, `posix_spawnp`: replace musl's, which share memory with a new process. They ask
 //!   the arbiter to start a granted program. `system` and `popen` use them.
 //! - `vfork`, `dlsym`: replace musl's, which read their return address. `vfork` of a program is
-//!   `fork`, and
-//!   `dlsym` reports that there are no symbols. Code that names `dlsym` gets another one
-//!   ([`LIBRARY_SOURCE`]).
+//!   `fork`, and `dlsym` reports that there are no symbols. Code that names `dlsym` gets another
+//!   one ([`LIBRARY_SOURCE`]).
 //! - `__init_tls`, `_init`, `_fini`: replace musl's, because the loader lays out thread locals at a
 //!   place that never moves.
 

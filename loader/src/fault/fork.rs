@@ -1,9 +1,9 @@
 //! Forks of this process while a host function of a world runs. The new process has a copy of the
 //! world, in which the call goes on as it does here.
 //!
-//! Only the calling thread is in the new process. What the loader's other threads do is begun anew
-//! there: the watchdog, and what tells the signals of other processes. Both processes have the same
-//! secrets of placement, as they have the same memory.
+//! Only the calling thread is in the new process. The work of the loader's other threads begins
+//! anew there: the watchdog's, and that of the thread that tells the signals of other processes.
+//! Both processes have the same secrets of placement, as they have the same memory.
 
 use crate::fault::{helper, outside, thread, watchdog};
 use crate::gate::records::Context;
