@@ -5,15 +5,16 @@
 //! compiled as for the native program, `fixed` ones with `-ffixed-r15` too. A round lasts about
 //! [`ROUND`] nanoseconds.
 //!
-//! Each of five layouts shifts the program's code by some bytes. In each layout, processes of all
-//! variants run in turn, and the fastest round of a process counts. Ratios are of medians over the
-//! layouts. Text is that of the program's own objects, relative to the native one compiled without
+//! Each of five layouts shifts the program's code by some bytes. In each layout, several processes
+//! of all variants run in turn on one processor, and the fastest round of a process counts. Ratios
+//! are of medians over all processes, because the pages that a process gets can change its speed by
+//! half. Text is that of the program's own objects, relative to the native one compiled without
 //! `-ffixed-r15`.
 //!
 //! Arguments: the directory of the sources, the `sfi` binary, then names of programs (default:
 //! all). `--wasmtime=RUNNER` adds columns of clang and WebAssembly. `--svg=FILE` draws the ratios.
 //! `--json=FILE` writes them for the plots of the documentation.
-//! `--layouts=COUNT` takes fewer layouts, to look whether everything works.
+//! `--layouts=COUNT` takes fewer layouts and `--processes=COUNT` another number of processes.
 
 mod chart;
 #[path = "../../../crates/xtask/src/measured.rs"]
@@ -24,20 +25,26 @@ mod wasm;
 
 use anyhow::{Context, bail, ensure};
 use object::{Object, ObjectSection, SectionKind};
+use rayon::prelude::*;
 use sfi_benches::compile::run;
 use sfi_benches::median;
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use table::{PROGRAMS, Program};
 
 /// Sources that are programs of their own and not parts of a library.
 const MAINS: [&str; 2] = ["lua.c", "luac.c"];
+/// What each program has besides its own files.
+const HARNESS: [&str; 2] = ["main", "heap"];
 const COMPILER: &str = "musl-gcc";
 /// The layouts: bytes by which the program's code is shifted.
 const SHIFTS: [u32; 5] = [16, 32, 64, 208, 1072];
 /// Length of a round of the native program, nanoseconds.
-const ROUND: f64 = 1e8;
+const ROUND: f64 = 6e7;
+/// Processes of each variant in each layout.
+const PROCESSES: usize = 3;
 /// Rounds of one process.
 const ROUNDS: &str = "3";
 const VARIANTS: [(&str, &str); 4] = [("stock", "write"), ("stock", "full"), ("fixed", "write"), ("fixed", "full")];
@@ -54,6 +61,10 @@ struct Setting {
     wasmtime: Option<PathBuf>,
     /// Number of layouts.
     layouts: usize,
+    /// Number of processes of each variant in each layout.
+    processes: usize,
+    /// The processor on which the programs run.
+    processor: String,
 }
 
 /// A program's figures. All ratios are to the native program.
@@ -69,13 +80,20 @@ fn main() -> anyhow::Result<()> {
     ensure!(words.len() >= 2, "no sources, or no sfi");
     let only = words.split_off(2);
     let option = |name: &str| options.iter().find_map(|option| option.strip_prefix(name)).map(PathBuf::from);
+    let number = |name: &str, default| match option(name) {
+        Some(count) => count.to_string_lossy().parse().with_context(|| name.to_owned()),
+        None => Ok(default),
+    };
     let setting = Setting {
         sources: PathBuf::from(&words[0]),
         here: Path::new(env!("CARGO_MANIFEST_DIR")).join("programs"),
         sfi: PathBuf::from(&words[1]),
         wasmtime: option("--wasmtime="),
-        layouts: option("--layouts=").map_or(Ok(SHIFTS.len()), |count| count.to_string_lossy().parse())?,
+        layouts: number("--layouts=", SHIFTS.len())?,
+        processes: number("--processes=", PROCESSES)?,
+        processor: processor()?,
     };
+    ensure!(setting.processes > 0, "no process measures nothing");
     ensure!((1..=SHIFTS.len()).contains(&setting.layouts), "there are {} layouts", SHIFTS.len());
     if let Some(unknown) = only.iter().find(|name| !PROGRAMS.iter().any(|program| program.0 == **name)) {
         bail!("no program is called {unknown}");
@@ -129,6 +147,20 @@ fn figures(name: &str, row: &Row, times: &[&str], texts: &[&str]) -> measured::P
         time: times.iter().zip(&row.times).map(|(time, value)| (way(time), value.map(ratio))).collect(),
         text: texts.iter().zip(&row.texts).map(|(text, value)| (way(text), ratio(*value))).collect(),
     }
+}
+
+/// Returns the last processor on which this process may run.
+fn processor() -> anyhow::Result<String> {
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).context("no processors")?;
+    Ok(list.rsplit([',', '-', '\t']).next().unwrap_or_default().to_owned())
+}
+
+/// Returns a command that runs a program on one processor.
+fn pinned(processor: &str, program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new("taskset");
+    command.args(["-c", processor]).arg(program);
+    command
 }
 
 /// Returns the geometric mean.
@@ -185,6 +217,7 @@ fn sources_of(program: &Program, source: &Path, here: &Path) -> anyhow::Result<V
 /// Builds a program in all forms, and measures them in turn.
 fn measure(program: &Program, setting: &Setting, work: &Path) -> anyhow::Result<Row> {
     let Setting { here, sfi, .. } = setting;
+    let pinned = |program: &Path| pinned(&setting.processor, program);
     let source = setting.sources.join(program.1);
     let mut flags = vec![format!("-I{}", here.display()), format!("-I{}", source.display())];
     let place = |flag: &&str| {
@@ -200,28 +233,26 @@ fn measure(program: &Program, setting: &Setting, work: &Path) -> anyhow::Result<
     let mut objects: BTreeMap<&str, Vec<PathBuf>> = BTreeMap::new();
     let mut harness: BTreeMap<&str, Vec<PathBuf>> = BTreeMap::new();
     for (kind, extra) in [("stock", None), ("fixed", Some("-ffixed-r15".to_owned()))] {
-        for (number, file) in files.iter().enumerate() {
-            let object = work.join(format!("{kind}-{number}.o"));
-            compile(file, &object, extra.as_slice())?;
-            objects.entry(kind).or_default().push(object);
-        }
-        for name in ["main", "heap"] {
+        let compiled = |name: String, file: &Path| {
             let object = work.join(format!("{kind}-{name}.o"));
-            compile(&here.join(name).with_extension("c"), &object, extra.as_slice())?;
-            harness.entry(kind).or_default().push(object);
-        }
+            compile(file, &object, extra.as_slice()).map(|()| object)
+        };
+        let own = files.par_iter().enumerate().map(|(number, file)| compiled(number.to_string(), file));
+        objects.insert(kind, own.collect::<Result<_, _>>()?);
+        let common = HARNESS.iter().map(|name| compiled((*name).to_owned(), &here.join(name).with_extension("c")));
+        harness.insert(kind, common.collect::<Result<_, _>>()?);
     }
-    let mut texts = Vec::new();
-    for (kind, mode) in VARIANTS {
-        let (mut before, mut after) = (0, 0);
-        for (stock, object) in objects["stock"].iter().zip(&objects[kind]) {
-            let rewritten = work.join("rewritten.o");
-            run(Command::new(sfi).args(["rewrite", "--mode", mode]).arg(object).arg("-o").arg(&rewritten))?;
-            before += text(stock)?;
-            after += text(&rewritten)?;
-        }
-        texts.push(after as f64 / before as f64);
-    }
+    let rewritten_text = |kind: &str, mode: &str, object: &Path| {
+        let rewritten = work.join(format!("{kind}-{mode}.o"));
+        run(Command::new(sfi).args(["rewrite", "--mode", mode]).arg(object).arg("-o").arg(&rewritten))?;
+        text(&rewritten)
+    };
+    let growth = |(kind, mode): &(&str, &str)| -> anyhow::Result<f64> {
+        let before: u64 = objects["stock"].iter().map(|object| text(object)).sum::<Result<_, _>>()?;
+        let after: u64 = objects[kind].iter().map(|object| rewritten_text(kind, mode, object)).sum::<Result<_, _>>()?;
+        Ok(after as f64 / before as f64)
+    };
+    let texts = VARIANTS.par_iter().map(growth).collect::<Result<_, _>>()?;
     let foreign = match &setting.wasmtime {
         Some(_) => Some(wasm::build((&files, [&here.join("main.c"), &here.join("heap.c")]), &flags, here, work)?),
         None => None,
@@ -241,34 +272,43 @@ fn measure(program: &Program, setting: &Setting, work: &Path) -> anyhow::Result<
             .args(&harness["stock"])
             .arg("-o")
             .arg(&native))?;
-        let mut commands = vec![Some(Command::new(&native))];
-        for (kind, mode) in VARIANTS {
+        let linked = |(kind, mode): &(&str, &str)| -> anyhow::Result<PathBuf> {
             let to = work.join(format!("{kind}-{mode}"));
             let mut command = Command::new(sfi);
             command.env("SFI_MODE", mode).arg("cc").arg(&shifted).args(&objects[kind]).args(&harness[kind]);
-            run(command.arg("-o").arg(&to))?;
-            let mut command = Command::new(sfi);
-            command.args(["run", "--mode", mode]).arg(&to).arg("--");
-            commands.push(Some(command));
-        }
-        if let (Some(built), Some(wasmtime)) = (&foreign, &setting.wasmtime) {
-            commands.push(Some(Command::new(&built.clang)));
-            commands.push(built.wasm2c.as_ref().map(Command::new));
-            commands.push(built.module.as_ref().map(|module| {
-                let mut command = Command::new(wasmtime);
-                command.arg(module);
-                command
-            }));
-        }
+            run(command.arg("-o").arg(&to)).map(|_| to)
+        };
+        let domains = VARIANTS.par_iter().map(linked).collect::<Result<Vec<_>, _>>()?;
+        let command = |index: usize| -> Option<Command> {
+            let foreign = || foreign.as_ref().zip(setting.wasmtime.as_ref());
+            Some(match index {
+                0 => pinned(&native),
+                1..=4 => {
+                    let mut command = pinned(sfi);
+                    command.args(["run", "--mode", VARIANTS[index - 1].1]).arg(&domains[index - 1]).arg("--");
+                    command
+                }
+                5 => pinned(&foreign()?.0.clang),
+                6 => pinned(foreign()?.0.wasm2c.as_ref()?),
+                _ => {
+                    let (built, wasmtime) = foreign()?;
+                    let mut command = pinned(wasmtime);
+                    command.arg(built.module.as_ref()?);
+                    command
+                }
+            })
+        };
         let repeat = match repeat {
             Some(repeat) => repeat,
-            None => *repeat.insert((ROUND / rounds(&mut Command::new(&native), 1)?.nanoseconds).ceil() as u64),
+            None => *repeat.insert((ROUND / rounds(&mut pinned(&native), 1)?.nanoseconds).ceil() as u64),
         };
-        for (index, (command, times)) in commands.iter_mut().zip(&mut times).enumerate() {
-            let Some(command) = command else { continue };
-            let result = rounds(command, repeat)?;
-            times.push(result.nanoseconds);
-            sums.push(Sum { whole: result.sum.parse()?, module: index > VARIANTS.len() + 1 });
+        for _ in 0..setting.processes {
+            for (index, times) in times.iter_mut().enumerate() {
+                let Some(mut command) = command(index) else { continue };
+                let result = rounds(&mut command, repeat)?;
+                times.push(result.nanoseconds);
+                sums.push(Sum { whole: result.sum.parse()?, module: index > VARIANTS.len() + 1 });
+            }
         }
     }
     let native = sums[0].whole;

@@ -1,6 +1,7 @@
 //! A program as WebAssembly: compiled by clang, and run by wasm2c's C code and by Wasmtime.
 
 use anyhow::Context;
+use rayon::prelude::*;
 use sfi_benches::compile::run;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -23,16 +24,16 @@ pub(crate) fn build(
 ) -> anyhow::Result<Built> {
     let [main, heap] = harness;
     let resources = run(Command::new("clang").arg("-print-resource-dir"))?;
-    let mut objects = Vec::new();
-    for (number, file) in files.iter().map(PathBuf::as_path).chain([main, heap]).enumerate() {
+    let all: Vec<&Path> = files.iter().map(PathBuf::as_path).chain([main, heap]).collect();
+    let compiled = |(number, file): (usize, &&Path)| -> anyhow::Result<PathBuf> {
         let object = work.join(format!("clang-{number}.o"));
         let mut command = Command::new("clang");
         command.args(["-O2", "-w", "-fPIE", "-fno-asynchronous-unwind-tables", "-nostdinc"]);
         command.args(["-isystem", "/usr/include/x86_64-linux-musl", "-isystem"]);
         command.arg(Path::new(resources.trim()).join("include"));
-        run(command.args(flags).arg("-c").arg(file).arg("-o").arg(&object))?;
-        objects.push(object);
-    }
+        run(command.args(flags).arg("-c").arg(file).arg("-o").arg(&object)).map(|_| object)
+    };
+    let objects = all.par_iter().enumerate().map(compiled).collect::<Result<Vec<_>, _>>()?;
     let clang = work.join("clang");
     run(Command::new("musl-gcc").arg("-static").args(&objects).arg("-o").arg(&clang).arg("-lm"))?;
     let module = work.join("module.wasm");

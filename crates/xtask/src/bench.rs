@@ -37,6 +37,9 @@ pub struct Args {
     /// Number of layouts: fewer are faster, and their ratios depend on luck
     #[arg(long, default_value_t = 5, value_name = "COUNT", conflicts_with_all = ["start", "tools"])]
     layouts: u32,
+    /// Number of processes of each program in each layout
+    #[arg(long, default_value_t = 3, value_name = "COUNT", conflicts_with_all = ["start", "tools", "threads"])]
+    processes: u32,
 }
 
 /// Runs the task.
@@ -68,7 +71,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     command.arg(&sfi);
     if example == "programs" {
-        command.arg(format!("--layouts={}", args.layouts));
+        command.args([format!("--layouts={}", args.layouts), format!("--processes={}", args.processes)]);
     }
     if args.wasm {
         command.arg(format!("--wasmtime={}", wasmtime(&sfi)?.display()));
