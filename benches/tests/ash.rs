@@ -43,6 +43,9 @@ fn run(test: &str, single: bool) {
 /// The tables that need no network.
 const LOCAL: [&str; 6] = ["ring", "copies", "loops", "tcp", "tcp_answer", "tcp_work"];
 
+/// The tables that need one.
+const NETWORK: [&str; 6] = ["round_trip", "figure", "tcp_veth", "tcp_veth_answer", "work_veth", "work_veth_answer"];
+
 /// Measures everything once, and checks that nothing is missing.
 fn once(name: &str) {
     let report = measure(&Options { rounds: 1, network: true, processes: vec![0, 2] }).unwrap();
@@ -56,7 +59,7 @@ fn once(name: &str) {
         return;
     }
     assert_eq!(report.skipped, [""; 0]);
-    assert_eq!(tables, [&LOCAL[..], &["round_trip", "figure"]].concat());
+    assert_eq!(tables, [&LOCAL[..], &NETWORK].concat());
     for table in &report.tables {
         for row in &table.rows {
             assert_eq!(row.values.len(), table.columns.len(), "{}", table.name);

@@ -10,6 +10,7 @@ mod local;
 mod memory;
 mod net;
 mod peers;
+mod stream;
 mod tcp;
 mod wire;
 
@@ -91,7 +92,7 @@ pub fn measure(options: &Options) -> anyhow::Result<Report> {
     // The namespace goes with its thread.
     let options = options.clone();
     let thread = std::thread::spawn(move || {
-        if let Err(error) = network(&objects, &options, &mut report) {
+        if let Err(error) = network(&objects, &kinds, &options, &mut report) {
             report.skipped.push(format!("round trips: {error:#}"));
         }
         report
@@ -100,7 +101,12 @@ pub fn measure(options: &Options) -> anyhow::Result<Report> {
 }
 
 /// Measures round trips.
-fn network(objects: &[Objects], options: &Options, report: &mut Report) -> anyhow::Result<()> {
+fn network(
+    objects: &[Objects],
+    kinds: &[(String, Mode, bool)],
+    options: &Options,
+    report: &mut Report,
+) -> anyhow::Result<()> {
     // Threads inherit the processors of this one, so they are chosen before it is bound to one.
     let place = Place::choose(&crate::fork::processors()?)?;
     crate::fork::pin(place.client)?;
@@ -111,6 +117,7 @@ fn network(objects: &[Objects], options: &Options, report: &mut Report) -> anyho
     if !options.processes.is_empty() {
         report.tables.push(wire::figure(&server, objects, &options.processes, options.rounds)?);
     }
+    report.tables.extend(stream::measure(&server, place, kinds, options.rounds)?);
     Ok(())
 }
 

@@ -61,7 +61,8 @@ impl Host for App {
 }
 
 /// A way to receive.
-enum Way {
+#[derive(Clone)]
+pub(super) enum Way {
     /// The application's TCP, in the loop.
     Library,
     Native(fast::Work),
@@ -118,39 +119,65 @@ fn upcall(mut memory: Memory, mut own: Memory, messages: View) -> anyhow::Result
     Ok((child.context("no process")?, handler))
 }
 
+impl Way {
+    /// Puts the receiver of a port into an engine, unless it is the library. Returns the memory of
+    /// its connection, and a process that it needs.
+    pub(super) fn install<B: Backend>(
+        &self,
+        engine: &mut Engine<B>,
+        port: u16,
+    ) -> anyhow::Result<(Keep, Option<Child>)> {
+        let spec = HandlerSpec { name: format!("tcp {port}"), ..tcp::memory(port)? };
+        let keep = Keep::new(&spec)?;
+        let memory = || Memory::new(&keep);
+        let messages = engine.backend().memory().view()?;
+        let (code, child) = match *self {
+            Way::Library => return Ok((keep, None)),
+            Way::Sandboxed(mode, budget) => {
+                let spec = HandlerSpec { name: spec.name, ..tcp::sandboxed(port, mode, budget.then_some(BUDGET))? };
+                let backend = engine.backend();
+                let handler = Handler::new(spec, backend.memory(), backend.longest())?;
+                let keep = handler.keep();
+                engine.install(handler)?;
+                return Ok((keep, None));
+            }
+            Way::Native(work) => (fast::native(memory()?, work), None),
+            Way::Vector(avx2) => (fast::vector(memory()?, messages, avx2), None),
+            Way::Upcall => {
+                let (child, code) = upcall(memory()?, memory()?, messages)?;
+                (code, Some(child))
+            }
+        };
+        engine.install(Handler::native(HandlerSpec { state: 0, buffer: 0, ..spec }, code)?)?;
+        Ok((keep, child))
+    }
+}
+
+/// Returns all ways to receive, with the names of their columns.
+pub(super) fn ways(kinds: &[(String, Mode, bool)]) -> Vec<(String, Way)> {
+    let mut ways = vec![("native".to_owned(), Way::Native(fast::Work::default()))];
+    ways.extend(Avx2::detect().map(|avx2| (VECTOR.to_owned(), Way::Vector(avx2))));
+    ways.extend(kinds.iter().map(|(name, mode, budget)| (name.clone(), Way::Sandboxed(*mode, *budget))));
+    ways.push(("upcall, futex".into(), Way::Upcall));
+    ways.push(("library in the loop".into(), Way::Library));
+    ways
+}
+
+/// The work on the data of a segment or datagram, with the names of columns: table II.
+pub(super) const WORKS: [(&str, fast::Work); 4] = [
+    ("in place, no checksum", fast::Work { copy: false, sum: false }),
+    ("in place", fast::Work { copy: false, sum: true }),
+    ("no checksum", fast::Work { copy: true, sum: false }),
+    ("copy and checksum", fast::Work { copy: true, sum: true }),
+];
+
 impl Pair {
     fn new(way: &Way, most: u16) -> anyhow::Result<Self> {
         let (injector, ring, sent) = ring(128, 2048)?;
         let mut engine = Engine::new(ring, Duration::from_secs(3600), BTreeMap::new());
-        let spec = tcp::memory(PORT)?;
-        let keep = Keep::new(&spec)?;
-        let memory = |keep: &Keep| Memory::new(keep);
-        let plain = || HandlerSpec { state: 0, buffer: 0, ..spec.clone() };
-        let (handler, keep, child) = match *way {
-            Way::Library => (None, keep, None),
-            Way::Native(work) => {
-                let code = fast::native(memory(&keep)?, work);
-                (Some(Handler::native(plain(), code)?), keep, None)
-            }
-            Way::Vector(avx2) => {
-                let code = fast::vector(memory(&keep)?, engine.backend().memory().view()?, avx2);
-                (Some(Handler::native(plain(), code)?), keep, None)
-            }
-            Way::Upcall => {
-                let (child, code) = upcall(memory(&keep)?, memory(&keep)?, engine.backend().memory().view()?)?;
-                (Some(Handler::native(plain(), code)?), keep, Some(child))
-            }
-            Way::Sandboxed(mode, budget) => {
-                let spec = tcp::sandboxed(PORT, mode, budget.then_some(BUDGET))?;
-                let backend = engine.backend();
-                let handler = Handler::new(spec, backend.memory(), backend.longest())?;
-                let keep = handler.keep();
-                (Some(handler), keep, None)
-            }
-        };
-        handler.map(|handler| engine.install(handler)).transpose()?;
-        let server = Endpoint::listen(address(2, PORT), memory(&keep)?, 1000, most);
-        let own = memory(&Keep::new(&spec)?)?;
+        let (keep, child) = way.install(&mut engine, PORT)?;
+        let server = Endpoint::listen(address(2, PORT), Memory::new(&keep)?, 1000, most);
+        let own = Memory::new(&Keep::new(&tcp::memory(PORT)?)?)?;
         let client = Endpoint::connect(address(1, 4000), address(2, PORT), own, 9000, most, NOW);
         let app = App { server, answers: false, declined: 0 };
         let mut pair = Self { engine, injector, sent, app, client, _child: child };
@@ -214,7 +241,7 @@ impl Pair {
 }
 
 /// The sizes of segments and writes: those of the paper's small segments, and of Ethernet.
-const SIZES: [(u16, usize); 2] = [(536, 4096), (1448, 8192)];
+pub(super) const SIZES: [(u16, usize); 2] = [(536, 4096), (1448, 8192)];
 
 /// Measures receivers, interleaved. Rows are made of samples of each column.
 fn compare(
@@ -248,11 +275,7 @@ fn table(name: &'static str, title: &str, unit: &'static str, ways: &[(String, W
 
 /// Measures table VI (receivers), and of table II the costs of a copy and a checksum.
 pub(super) fn measure(kinds: &[(String, Mode, bool)], rounds: u32) -> anyhow::Result<[Table; 3]> {
-    let mut ways = vec![("native".to_owned(), Way::Native(fast::Work::default()))];
-    ways.extend(Avx2::detect().map(|avx2| (VECTOR.to_owned(), Way::Vector(avx2))));
-    ways.extend(kinds.iter().map(|(name, mode, budget)| (name.clone(), Way::Sandboxed(*mode, *budget))));
-    ways.push(("upcall, futex".into(), Way::Upcall));
-    ways.push(("library in the loop".into(), Way::Library));
+    let ways = ways(kinds);
     let named = |values: Vec<Vec<f64>>| -> Vec<Row> {
         let rows = SIZES.iter().zip(values);
         rows.map(|((most, write), values)| Row { name: format!("{most}, writes of {write}"), values }).collect()
@@ -263,10 +286,7 @@ pub(super) fn measure(kinds: &[(String, Mode, bool)], rounds: u32) -> anyhow::Re
     let rows = times.into_iter().map(|values| Row { name: "4 bytes".into(), values }).collect();
     let title = "Four bytes over TCP on the ring, from the ring to the application's answer";
     let times = table("tcp_answer", title, "ns", &ways, rows);
-    let works = [("in place, no checksum", false, false), ("in place", false, true), ("no checksum", true, false)];
-    let works = works.into_iter().chain([("copy and checksum", true, true)]);
-    let ways: Vec<(String, Way)> =
-        works.map(|(name, copy, sum)| (name.to_owned(), Way::Native(fast::Work { copy, sum }))).collect();
+    let ways = WORKS.map(|(name, work)| (name.to_owned(), Way::Native(work)));
     let rows = named(compare(&ways, rounds, &SIZES, Pair::throughput)?);
     let title = "Receiving TCP natively on the ring, with and without copy and checksum";
     Ok([rates, times, table("tcp_work", title, "bytes/ns", &ways, rows)])

@@ -20,12 +20,15 @@ use std::time::{Duration, Instant};
 
 /// The port of all servers.
 const PORT: u16 = 7777;
+/// Pairs of devices. The engine has the first, eBPF the second, and processes the third. The fourth
+/// is for [`super::stream`].
+const PAIRS: u8 = 4;
 /// Round trips of one sample.
 const TRIPS: usize = 200;
 /// The time for which an engine that spins polls before it waits.
 const SPIN: Duration = Duration::from_micros(50);
 /// The longest wait for an answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
 struct App;
 
@@ -90,7 +93,7 @@ impl Server {
             _ => anyhow::anyhow!("the server's thread ended"),
         };
         let Ok(number) = told.recv() else { return Err(failed(thread)) };
-        for pair in 0..3 {
+        for pair in 0..PAIRS {
             net::pair(pair, number)?;
         }
         // A frame that XDP sends back needs a receiver whose driver expects such frames.
@@ -98,7 +101,7 @@ impl Server {
         let attached = pass.attach("out1", Attach::Native).context("XDP at a veth device")?;
         let _ = go.send(());
         let Ok(Ready { control, memory, longest, note }) = is_ready.recv() else { return Err(failed(thread)) };
-        for pair in 0..3 {
+        for pair in 0..PAIRS {
             net::await_queue(&format!("out{pair}"))?;
         }
         let _pass = (pass, attached);
@@ -113,11 +116,16 @@ impl Server {
 
     /// Does something on the server's thread, and returns its result.
     fn there<R: Send + 'static>(&self, job: impl FnOnce() -> R + Send + 'static) -> anyhow::Result<R> {
+        self.begin(job).recv_timeout(PATIENCE).context("the server's thread ended, or does not run")
+    }
+
+    /// Begins something on the server's thread. Its result arrives once it is done.
+    pub(super) fn begin<R: Send + 'static>(&self, job: impl FnOnce() -> R + Send + 'static) -> Receiver<R> {
         let (done, result) = mpsc::channel();
         let job: Job = Box::new(move || _ = done.send(job()));
         // A thread that ended drops the job, and with it the sender of its result.
         let _ = self.jobs.send(job);
-        result.recv_timeout(PATIENCE).context("the server's thread ended, or does not run")
+        result
     }
 }
 
@@ -133,11 +141,11 @@ impl Drop for Server {
 
 /// Runs the server's thread.
 fn serve(flags: &Flags, place: Place, jobs: &Receiver<Job>, ready: &Sender<Ready>) -> anyhow::Result<()> {
-    for pair in 0..3 {
+    for pair in 0..PAIRS {
         net::ip(&format!("link set in{pair} up"))?;
     }
     net::ip("addr add 10.77.2.2/24 dev in2")?;
-    for pair in 0..3 {
+    for pair in 0..PAIRS {
         net::await_queue(&format!("in{pair}"))?;
     }
     let xdp = Xdp::listen("in0", 0).context("AF_XDP at a veth device")?;

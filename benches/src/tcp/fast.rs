@@ -5,6 +5,7 @@ use super::segment::{ACK, PUSH, sum};
 use super::vector::Avx2;
 use sfi_ash::native::{NativeCall, NativeHandler};
 use sfi_loader::View;
+use std::ops::Range;
 
 /// The application has the bytes that it waits for.
 pub const WAKE_DATA: u32 = 1;
@@ -41,7 +42,8 @@ impl Default for Work {
 
 /// Takes a segment, if it is predicted. `read` copies bytes of the frame.
 pub fn take(memory: &mut Memory, length: usize, work: Work, read: impl Fn(usize, &mut [u8]) -> bool) -> Option<Taken> {
-    let pass = |memory: &mut Memory, block: &Block, data| pass(memory, block, data, work, &read);
+    let pass =
+        |memory: &mut Memory, block: &Block, data| pass(memory, block.arrived, PAYLOAD..PAYLOAD + data, work, &read);
     take_by(memory, length, work.sum, &read, pass)
 }
 
@@ -78,11 +80,12 @@ fn take_by(
     is_right.then(|| finish(memory, block, tcp, data))
 }
 
-/// Passes the data to the ring, piece by piece, and returns its sum.
-fn pass(
+/// Passes a range of a frame to the ring, piece by piece, and returns its sum. `arrived` is its
+/// place in the stream.
+pub fn pass(
     memory: &mut Memory,
-    block: &Block,
-    data: usize,
+    arrived: u64,
+    range: Range<usize>,
     work: Work,
     read: impl Fn(usize, &mut [u8]) -> bool,
 ) -> Option<u64> {
@@ -90,16 +93,16 @@ fn pass(
     if !work.copy && !work.sum {
         return Some(0);
     }
-    for at in (0..data).step_by(PIECE) {
-        let piece = &mut piece[..PIECE.min(data - at)];
-        if !read(PAYLOAD + at, piece) {
+    for at in range.clone().step_by(PIECE) {
+        let piece = &mut piece[..PIECE.min(range.end - at)];
+        if !read(at, piece) {
             return None;
         }
         if work.sum {
             found += u64::from(sum(piece, 0));
         }
         if work.copy {
-            memory.put(block.arrived.wrapping_add(at as u64), piece);
+            memory.put(arrived.wrapping_add((at - range.start) as u64), piece);
         }
     }
     Some(found)
