@@ -88,12 +88,15 @@ fn address(number: u8, port: u16) -> Address {
     Address { mac: [2, 0, 0, 0, 0, number], socket }
 }
 
-/// Starts a process that is woken for each segment, and returns the handler that asks it.
-fn upcall(mut memory: Memory, mut own: Memory, messages: View) -> anyhow::Result<(Child, NativeHandler)> {
+/// Starts a process that is woken for each segment, and returns the handler that asks it. `urgent`:
+/// it has a real-time priority.
+fn upcall(mut memory: Memory, mut own: Memory, messages: View, urgent: bool) -> anyhow::Result<(Child, NativeHandler)> {
     let shared = Shared::new()?;
     // The child has a copy of the address space, in which all views are the same memory.
     let words = shared.words();
     let child = Child::start(|| {
+        // Without it, it is measured as it is.
+        let _ = fork::real_time(urgent);
         let mut last = 0;
         loop {
             fork::wait_while(&words.request, last);
@@ -121,11 +124,12 @@ fn upcall(mut memory: Memory, mut own: Memory, messages: View) -> anyhow::Result
 
 impl Way {
     /// Puts the receiver of a port into an engine, unless it is the library. Returns the memory of
-    /// its connection, and a process that it needs.
+    /// its connection, and a process that it needs, which may be urgent.
     pub(super) fn install<B: Backend>(
         &self,
         engine: &mut Engine<B>,
         port: u16,
+        urgent: bool,
     ) -> anyhow::Result<(Keep, Option<Child>)> {
         let spec = HandlerSpec { name: format!("tcp {port}"), ..tcp::memory(port)? };
         let keep = Keep::new(&spec)?;
@@ -144,7 +148,7 @@ impl Way {
             Way::Native(work) => (fast::native(memory()?, work), None),
             Way::Vector(avx2) => (fast::vector(memory()?, messages, avx2), None),
             Way::Upcall => {
-                let (child, code) = upcall(memory()?, memory()?, messages)?;
+                let (child, code) = upcall(memory()?, memory()?, messages, urgent)?;
                 (code, Some(child))
             }
         };
@@ -175,7 +179,7 @@ impl Pair {
     fn new(way: &Way, most: u16) -> anyhow::Result<Self> {
         let (injector, ring, sent) = ring(128, 2048)?;
         let mut engine = Engine::new(ring, Duration::from_secs(3600), BTreeMap::new());
-        let (keep, child) = way.install(&mut engine, PORT)?;
+        let (keep, child) = way.install(&mut engine, PORT, false)?;
         let server = Endpoint::listen(address(2, PORT), Memory::new(&keep)?, 1000, most);
         let own = Memory::new(&Keep::new(&tcp::memory(PORT)?)?)?;
         let client = Endpoint::connect(address(1, 4000), address(2, PORT), own, 9000, most, NOW);
