@@ -13,18 +13,27 @@
 #include "utils/memutils.h"
 #include "utils/syscache.h"
 
-/* A function, for as long as its FmgrInfo. */
+/* The way of quick_call for an argument. */
+typedef struct QuickArgument {
+    uint8 kind;  /* a Kind */
+    uint8 word;  /* its first C argument */
+    uint16 size; /* KIND_FIXED */
+} QuickArgument;
+
+/* A function, for as long as its FmgrInfo. quick_call needs the first lines only. */
 typedef struct Function {
     Instance *instance;
     sfi_prepared *prepared;
+    Caller caller;
     Oid role;
     int count;
+    QuickArgument quick_arguments[MAX_WORDS];
+    Oid quick_result; /* the type, if quick_call makes the value itself */
+    bool quick;       /* no block, and only arguments that quick_call knows */
     bool strict;
     bool set;
     bool rows;    /* some values are rows */
     bool block;   /* gets a CallBlock */
-    Caller caller;
-    bool quick;   /* no block, and only arguments that quick_call knows */
     SupportCache support;
     char *symbol;
     Oid arguments[FUNC_MAX_ARGS];
@@ -115,6 +124,7 @@ static void describe(Oid oid, Function *function, MemoryContext context, bool va
             pgsfi_describe(function->arguments[i], -1, false, crossing, context);
             crossing->nulls = !function->strict;
             function->rows = function->rows || crossing->kind == KIND_ROW;
+            if (i < MAX_WORDS) function->quick_arguments[i] = (QuickArgument) {crossing->kind, words, crossing->size};
             words += pgsfi_words(crossing->kind);
             pgsfi_signature(&signature, crossing->kind, &integers);
             quick = quick && is_quick(crossing->kind);
@@ -124,6 +134,7 @@ static void describe(Oid oid, Function *function, MemoryContext context, bool va
         function->block = !function->strict || function->set || function->result.kind > KIND_FIXED;
         if (function->result.kind == KIND_VOID) function->block = !function->strict;
         function->quick = quick && !function->block && !OidIsValid(function->result.domain);
+        function->quick_result = function->result.type;
         if (function->block) {
             words++;
             pgsfi_signature_word(&signature, true, &integers);
@@ -347,7 +358,7 @@ static Datum call_set(Function *function, FunctionCallInfo fcinfo)
 typedef struct Piece {
     const void *bytes;
     Size length;
-    int word;
+    sfi_value *word;
 } Piece;
 
 /* Detoasts a value. Most are not compressed and in their row. */
@@ -366,82 +377,93 @@ static inline bool stays(const Instance *instance, Kind kind, const void *bytes)
     return instance->in_place && (kind == KIND_TEXT || ((uintptr_t) bytes & 7) == 0);
 }
 
+/* Copies bytes. A point is two words, which need no call. */
+static inline void copy_piece(void *to, const void *from, Size length)
+{
+    if (length == sizeof(Point)) memcpy(to, from, sizeof(Point));
+    else memcpy(to, from, length);
+}
+
+/* Finds the points of a polygon. */
+static inline const char *points_of(struct varlena *bytes, Size *count)
+{
+    const char *data = VARDATA_ANY(bytes);
+    Size most = (VARSIZE_ANY_EXHDR(bytes) - (offsetof(POLYGON, p) - VARHDRSZ)) / sizeof(Point);
+    int32 said;
+
+    /* A short header moves the rest of the value. */
+    memcpy(&said, data, sizeof said);
+    *count = Min((Size) said, most);
+    return data + (offsetof(POLYGON, p) - VARHDRSZ);
+}
+
 /* Calls a function whose arguments are numbers and a few bytes: most calls. */
 static Datum quick_call(Function *function, FunctionCallInfo fcinfo)
 {
+    Instance *instance = function->instance;
     sfi_value words[MAX_WORDS], result;
-    Piece pieces[MAX_WORDS];
-    int count = 0, parts = 0;
+    Piece pieces[MAX_WORDS], *end = pieces;
     Size size = 0;
+    int count = function->count;
 
     pgsfi_progress.caller = &function->caller;
-    for (int i = 0; i < function->count; i++) {
-        const Crossing *crossing = &function->crossings[i];
+    for (int i = 0; i < count; i++) {
+        QuickArgument argument = function->quick_arguments[i];
         Datum value = fcinfo->args[i].value;
-        Piece *piece = &pieces[parts];
+        sfi_value *word = &words[argument.word];
 
         if (unlikely(fcinfo->args[i].isnull)) elog(ERROR, "a STRICT function got NULL");
-        switch (crossing->kind) {
-        case KIND_WORD:
-        case KIND_FLOAT8:
-            words[count++] = sfi_u(value);
+        if (argument.kind == KIND_WORD || argument.kind == KIND_FLOAT8) {
+            *word = sfi_u(value);
             continue;
-        case KIND_FLOAT4:
-            words[count++] = sfi_f32(DatumGetFloat4(value));
+        }
+        if (argument.kind == KIND_FLOAT4) {
+            *word = sfi_f32(DatumGetFloat4(value));
             continue;
-        case KIND_FIXED:
-            piece->bytes = DatumGetPointer(value);
-            piece->length = crossing->size;
-            break;
-        case KIND_POLYGON: {
-            struct varlena *bytes = plain(value);
-            Size most = VARSIZE_ANY_EXHDR(bytes), points;
-            const char *data = VARDATA_ANY(bytes);
-            int32 said;
+        }
+        if (argument.kind == KIND_FIXED) {
+            end->bytes = DatumGetPointer(value);
+            end->length = argument.size;
+        } else if (argument.kind == KIND_POLYGON) {
+            Size points;
 
-            /* A short header moves the rest of the value. */
-            memcpy(&said, data, sizeof said);
-            most = (most - (offsetof(POLYGON, p) - VARHDRSZ)) / sizeof(Point);
-            points = Min((Size) said, most);
-            piece->bytes = data + (offsetof(POLYGON, p) - VARHDRSZ);
-            piece->length = points * sizeof(Point);
-            words[count + 1] = sfi_u(points);
-            break;
-        }
-        default: {
-            struct varlena *bytes = plain(value);
-
-            piece->bytes = VARDATA_ANY(bytes);
-            piece->length = VARSIZE_ANY_EXHDR(bytes);
-            words[count + 1] = sfi_u(piece->length);
-            break;
-        }
-        }
-        if (stays(function->instance, crossing->kind, piece->bytes)) {
-            words[count] = sfi_u((uintptr_t) piece->bytes);
+            end->bytes = points_of(plain(value), &points);
+            end->length = points * sizeof(Point);
+            word[1] = sfi_u(points);
         } else {
-            piece->word = count;
-            parts++;
-            size += TYPEALIGN(16, piece->length + 1);
-        }
-        count += crossing->kind == KIND_FIXED ? 1 : 2;
-    }
-    if (parts > 0) {
-        char *room = pgsfi_room(function->instance, function->prepared, size);
+            struct varlena *bytes = plain(value);
 
-        for (int i = 0; i < parts; i++) {
-            memcpy(room, pieces[i].bytes, pieces[i].length);
-            words[pieces[i].word] = sfi_u((uintptr_t) room);
-            room += TYPEALIGN(16, pieces[i].length + 1);
+            end->bytes = VARDATA_ANY(bytes);
+            end->length = VARSIZE_ANY_EXHDR(bytes);
+            word[1] = sfi_u(end->length);
+        }
+        if (stays(instance, argument.kind, end->bytes)) {
+            *word = sfi_u((uintptr_t) end->bytes);
+        } else {
+            size += TYPEALIGN(16, end->length + 1);
+            end->word = word;
+            end++;
         }
     }
-    result = pgsfi_call(function->instance, function->prepared, words);
-    if (function->result.kind == KIND_FLOAT8) return Float8GetDatum(result.f);
-    if (function->result.type == INT4OID) return Int32GetDatum((int32) result.u);
-    {
-        Found found = {function->instance, function->prepared, result, 0, false};
+    if (end > pieces) {
+        char *room = pgsfi_room(instance, function->prepared, size);
+
+        for (const Piece *piece = pieces; piece < end; piece++) {
+            copy_piece(room, piece->bytes, piece->length);
+            *piece->word = sfi_u((uintptr_t) room);
+            room += TYPEALIGN(16, piece->length + 1);
+        }
+    }
+    result = pgsfi_call(instance, function->prepared, words);
+    switch (function->quick_result) {
+    case FLOAT8OID: return Float8GetDatum(result.f);
+    case INT4OID: return Int32GetDatum((int32) result.u);
+    case BOOLOID: return BoolGetDatum((result.u & 0xff) != 0);
+    default: {
+        Found found = {instance, function->prepared, result, 0, false};
 
         return pgsfi_take(&function->result, &found);
+    }
     }
 }
 

@@ -12,6 +12,9 @@
 #include "storage/lwlock.h"
 #include "sfi.h"
 
+/* Nothing of this is for other modules, so calls and variables need no table of addresses. */
+#pragma GCC visibility push(hidden)
+
 /* As struct sfi_call in sfi_pg.h: the words after a call's arguments. */
 typedef struct CallBlock {
     uint64 nulls;
@@ -303,5 +306,7 @@ extern Support pgsfi_support(Oid result, int count, const Oid *arguments);
 /* pgsfi_progress.caller is set. */
 extern Datum pgsfi_support_call(FunctionCallInfo fcinfo, SupportCache *cache, Instance *instance, const char *symbol,
                                 const Oid *arguments);
+
+#pragma GCC visibility pop
 
 #endif
