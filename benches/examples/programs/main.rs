@@ -36,7 +36,7 @@ use table::{PROGRAMS, Program};
 
 /// Sources that are programs of their own and not parts of a library.
 const MAINS: [&str; 2] = ["lua.c", "luac.c"];
-/// What each program has besides its own files.
+/// Files that each program has besides its own.
 const HARNESS: [&str; 2] = ["main", "heap"];
 const COMPILER: &str = "musl-gcc";
 /// The layouts: bytes by which the program's code is shifted.

@@ -88,7 +88,8 @@ SELECT count(DISTINCT address(t)) > 1 AS in_place FROM texts;
 -- A broken promise harms the library alone.
 DO $$ BEGIN PERFORM writes(t) FROM texts; EXCEPTION WHEN external_routine_exception THEN NULL; END $$;
 SELECT count(*) FROM texts WHERE t ~ '^text \d+$';
--- The low half of a server's address can be a place in the library's memory by chance: then the library's own bytes come.
+-- The low half of a server's address can be a place in the library's memory by chance. Then the
+-- library's own bytes come.
 DO $$ BEGIN
     IF returns('(1,2)') ~= '(1,2)' THEN RAISE WARNING 'returned the point of the server'; END IF;
 EXCEPTION WHEN external_routine_exception THEN NULL; END $$;
