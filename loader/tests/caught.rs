@@ -3,7 +3,7 @@
 
 mod common;
 use common::{assemble, function};
-use sfi_loader::{CallError, DomainSpec, FaultKind, Import, TypedFn, World};
+use sfi_loader::{AddressClass, CallError, DomainSpec, FaultKind, Import, TypedFn, World};
 use std::sync::{Arc, Mutex};
 
 type Notes = Arc<Mutex<Vec<[u64; 4]>>>;
@@ -13,6 +13,8 @@ type Notes = Arc<Mutex<Vec<[u64; 4]>>>;
 fn world() -> (World, Notes) {
     let text = function("arm", "call allow\nret")
         + &function("die", "mov $77,%rbx\nmov 8,%rax\nret")
+        + &function("look", "mov $1<<44,%rax\nmov (%rax),%rax\nret")
+        + &function("nowhere", "mov $1<<60,%rax\nmov (%rax),%rax\nret")
         + &function("entry", "mov %rbx,%rcx\ncall note\nmov again(%rip),%eax\ntest %eax,%eax\nje 1f\njmp die\n1: ret")
         + &function("nest", "lea again(%rip),%rax\nmovl $1,%gs:(%eax)\nret")
         + ".data\nagain: .long 0\n";
@@ -45,7 +47,7 @@ fn fault(world: &mut World, name: &str) -> (FaultKind, Option<String>) {
     }
 }
 
-const NULL: FaultKind = FaultKind::Memory(sfi_loader::AddressClass::Null);
+const NULL: FaultKind = FaultKind::Memory(AddressClass::Null);
 /// Signal, a fault of the page tables, the address, and nothing.
 const NOTE: [u64; 4] = [11, 1, 8, 0];
 
@@ -77,4 +79,15 @@ fn nothing_is_caught_unless_it_is_asked_for() {
     world.restart("a").unwrap();
     assert_eq!(fault(&mut world, "die"), (NULL, Some("die".into())));
     assert_eq!(notes.lock().unwrap().as_slice(), &[] as &[[u64; 4]]);
+}
+
+/// A domain does not learn which places outside its window have no memory.
+#[test]
+fn a_look_outside_the_window_is_not_caught() {
+    for (name, class) in [("look", AddressClass::Outside), ("nowhere", AddressClass::Unknown)] {
+        let (mut world, notes) = world();
+        assert_eq!(call(&mut world, "arm").unwrap(), 1);
+        assert_eq!(fault(&mut world, name), (FaultKind::Memory(class), Some(name.into())));
+        assert_eq!(notes.lock().unwrap().as_slice(), &[] as &[[u64; 4]], "{name}");
+    }
 }

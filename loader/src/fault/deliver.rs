@@ -5,12 +5,19 @@
 //! one of the domain's own by name, all registers but the data stack pointer are 0 or describe the
 //! fault, and the return address is the place of the domain's trap. The function is code of the
 //! domain like any other. Nothing is resumed, and nothing that it does is trusted.
+//!
+//! A fault at an address outside the domain's window may be a look for other memory. No handler of
+//! the domain gets it: it ends the call, and counts as a fault.
 
+use crate::fault::stray::NULL;
 use crate::gate::control_stack::ControlStack;
-use crate::gate::records::{Caught, Context};
+use crate::gate::records::{Caught, Context, DomainState};
 use crate::vm::address::HostAddress;
-use libc::{REG_EFL, REG_RDI, REG_RDX, REG_RIP, REG_RSI, REG_RSP, c_int, siginfo_t, ucontext_t};
+use libc::{REG_EFL, REG_RDI, REG_RDX, REG_RIP, REG_RSI, REG_RSP, REG_TRAPNO, c_int, siginfo_t, ucontext_t};
+use sfi_contract::layout::{GUARD_SIZE, WINDOW_SIZE};
 
+/// Number of the processor's exception for a page fault.
+pub(super) const PAGE_FAULT: i64 = 14;
 /// Flags of a function's start: interrupts, and the bit that is always there.
 const FLAGS: i64 = 0x202;
 /// Registers that carry nothing into the function, by their places in the context.
@@ -29,7 +36,7 @@ const CLEARED: [c_int; 11] = [
 ];
 
 /// Lets the running domain go on in its handler of faults, if it has one for this signal and
-/// faulted in its own text. The handler is not entered again before the domain asks for it.
+/// faulted in its own text, at a place of its own. The handler is not entered again before the domain asks for it.
 /// Async-signal-safe.
 ///
 /// # Safety
@@ -50,10 +57,24 @@ pub(crate) unsafe fn deliver(context: &mut Context, signal: c_int, info: &siginf
         libc::SIGSEGV | libc::SIGBUS => unsafe { info.si_addr() as i64 },
         _ => rip as i64,
     };
+    if is_look(domain, signal, info, machine) {
+        return false;
+    }
     // SAFETY: the word lies in the stack area, below everything that is in use there.
     unsafe { enter(&domain.caught, [signal.into(), info.si_code.into(), address], machine) };
     domain.caught.signals = 0;
     true
+}
+
+/// Says whether a fault of a domain may tell it of memory outside its window. Null pointers tell
+/// nothing. Only page faults have an address. Async-signal-safe.
+pub(super) fn is_look(domain: &DomainState, signal: c_int, info: &siginfo_t, machine: &ucontext_t) -> bool {
+    // SAFETY: the field is only read as a number, and only these signals have an address.
+    let address = unsafe { info.si_addr() } as u64;
+    let is_in = |window: HostAddress| address.wrapping_sub(window.number()) < WINDOW_SIZE + GUARD_SIZE;
+    let paged = machine.uc_mcontext.gregs[REG_TRAPNO as usize] == PAGE_FAULT;
+    let own = paged && (address < NULL || is_in(domain.base) || is_in(domain.text));
+    matches!(signal, libc::SIGSEGV | libc::SIGBUS) && !own
 }
 
 impl Caught {

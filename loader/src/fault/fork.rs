@@ -3,12 +3,17 @@
 //!
 //! Only the calling thread is in the new process. The work of the loader's other threads begins
 //! anew there: the watchdog's, and that of the thread that tells the signals of other processes.
-//! Both processes have the same secrets of placement, as they have the same memory.
+//! Both processes have the same secrets of placement, as they have the same memory. So a look of the
+//! new one for memory outside its window ends all of them.
 
 use crate::fault::{helper, outside, thread, watchdog};
 use crate::gate::records::Context;
 use crate::vm::child::end_with;
 use std::io;
+use std::sync::atomic::{AtomicI32, Ordering};
+
+/// The first of the processes that this one was forked from, or 0.
+static FIRST: AtomicI32 = AtomicI32::new(0);
 
 /// A return of a fork.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,5 +84,18 @@ pub(crate) unsafe fn fork(context: *mut Context) -> io::Result<Fork> {
 /// Begins the new process.
 fn begin(parent: u32) -> io::Result<()> {
     end_with(parent)?;
+    let _ = FIRST.compare_exchange(0, parent as i32, Ordering::Relaxed, Ordering::Relaxed);
     outside::part()
+}
+
+/// Ends this process and all that it was forked from, if it was forked: its parent has the same
+/// secrets, and could go on with the next look. The first process ends now, before the parent can
+/// end this one, and the others with it. Async-signal-safe.
+pub(crate) fn end_family() {
+    let first = FIRST.load(Ordering::Relaxed);
+    if first != 0 {
+        // SAFETY: the call is async-signal-safe and takes numbers only. The number is that of the
+        // first process: when it ends the kernel kills this one.
+        unsafe { libc::kill(first, libc::SIGKILL) };
+    }
 }

@@ -2,6 +2,7 @@
 //! crossing. Code here that a handler runs neither allocates nor locks.
 
 use crate::fault::deliver;
+use crate::fault::fork;
 use crate::fault::interrupt;
 use crate::fault::lanes;
 use crate::fault::limits::{TIME_SIGNAL, reason};
@@ -22,8 +23,6 @@ use std::sync::OnceLock;
 
 /// The signals that a domain can cause.
 const SIGNALS: [c_int; 5] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP];
-/// Number of the processor's exception for a page fault.
-const PAGE_FAULT: i64 = 14;
 /// The carry flag. A charge that a budget of instructions cannot pay sets it.
 const CARRY: i64 = 1;
 /// Bit of its error code: the access was a store.
@@ -243,6 +242,10 @@ unsafe fn unwind(context: &mut Context, signal: c_int, info: &siginfo_t, machine
         if !in_gate && !no_room && caught() {
             return true;
         }
+        let is_control = signal == libc::SIGSEGV && ControlStack::room(context).contains(&(info.si_addr() as u64));
+        if !in_gate && !no_room && !is_control && deliver::is_look(domain, signal, info, machine) {
+            fork::end_family();
+        }
         let address = match signal {
             libc::SIGSEGV | libc::SIGBUS => info.si_addr() as u64,
             // The address that the last check of mode match tested. The TCB page is mapped as long
@@ -256,8 +259,8 @@ unsafe fn unwind(context: &mut Context, signal: c_int, info: &siginfo_t, machine
             address,
             rip,
             caller: topmost(context, machine),
-            control: in_gate || no_room || (signal == libc::SIGSEGV && ControlStack::room(context).contains(&address)),
-            store: machine.uc_mcontext.gregs[libc::REG_TRAPNO as usize] == PAGE_FAULT
+            control: in_gate || no_room || is_control,
+            store: machine.uc_mcontext.gregs[libc::REG_TRAPNO as usize] == deliver::PAGE_FAULT
                 && machine.uc_mcontext.gregs[libc::REG_ERR as usize] & PAGE_FAULT_WRITE != 0,
             spent: signal == libc::SIGTRAP
                 && domain.instructions != 0

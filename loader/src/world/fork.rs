@@ -7,7 +7,9 @@ use std::io;
 impl HostCall<'_> {
     /// Forks this process (`fork`), with the world and the call in progress in both. The new
     /// process ends when this thread does. What the host needs in only one of them it tells apart
-    /// by the result: destructors run in both, unless the new process ends without them.
+    /// by the result: destructors run in both, unless the new process ends without them. If a
+    /// domain accesses memory outside its window in a new process, the first process ends by
+    /// SIGKILL, and all that were forked from it with it: they have the same secrets.
     ///
     /// # Errors
     /// `Unsupported` if the world shares memory with others, because copies would change it at the
