@@ -91,7 +91,7 @@ mod world;
 pub use fault::fork::Fork;
 pub use fault::helper::start_helper;
 pub use fault::limits::{Budget, Limits};
-pub use fault::outside::{OUTSIDE_SIGNALS, end_by_signal, take_signals, wait_for_signals};
+pub use fault::outside::{OUTSIDE_SIGNALS, end_by_signal, prepare_signals, take_signals, wait_for_signals};
 pub use fault::report::{AddressClass, Fault, FaultKind};
 pub use fault::signals::interrupt;
 pub use fault::stray::{Distance, Nearest, Stray, Whose};

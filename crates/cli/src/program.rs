@@ -101,6 +101,7 @@ pub fn check_plugin(mode: Mode, budget: bool, name: &str, archive: Vec<u8>) -> R
 /// Runs a program from the bytes of its file. Returns the program's exit code, or `fault` if it
 /// faulted.
 pub fn run(mut setup: Setup<'_>, mut bytes: Vec<u8>, fault: u8) -> anyhow::Result<ExitCode> {
+    sfi_loader::prepare_signals()?;
     let linked = bytes.drain(..script(&bytes)).count() > 0;
     let spec = domain(setup.mode, &setup.path.display().to_string(), bytes, linked);
     let spec = spec.memory(setup.memory).stack(setup.stack).control_stack(setup.control_stack);

@@ -1,7 +1,7 @@
 //! Signals that other processes send to this one. A host may take some of them in place of their
 //! default actions, and pass them on to a domain.
 
-use libc::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, c_int};
+use libc::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGXFSZ, c_int};
 use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::pipe::{PipeFlags, pipe_with};
 use std::io;
@@ -55,9 +55,9 @@ pub fn take_signals(signals: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Sets the handler of one of [`OUTSIDE`]: [`on_signal`], or the default.
+/// Sets the handler of a signal: one that is async-signal-safe, or the default.
 fn set(signal: c_int, handler: usize) -> io::Result<()> {
-    // SAFETY: the handler is async-signal-safe (see `on_signal`). It runs on the alternative stack
+    // SAFETY: the handler is async-signal-safe (see `on_signal` and `ignore`). It runs on the alternative stack
     // that each thread has before it enters a domain.
     let result = unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
@@ -67,6 +67,25 @@ fn set(signal: c_int, handler: usize) -> io::Result<()> {
         libc::sigaction(signal, &action, std::ptr::null_mut())
     };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Does nothing. Unlike a signal that is ignored, this is not handed on to programs.
+extern "C" fn ignore(_signal: c_int) {}
+
+/// Prepares the signals of a process that runs a domain as a program. A file that would become
+/// larger than the host allows is an error of the write (SIGXFSZ). If SIGCHLD was ignored it has
+/// its default action, without which nobody learns how children end.
+///
+/// # Errors
+/// The kernel refuses.
+pub fn prepare_signals() -> io::Result<()> {
+    set(SIGXFSZ, ignore as *const () as usize)?;
+    // SAFETY: without an action the call only writes the present one, to this function's variable.
+    let ignored = unsafe {
+        let mut old: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(SIGCHLD, std::ptr::null(), &mut old) == 0 && old.sa_sigaction == libc::SIG_IGN
+    };
+    if ignored { set(SIGCHLD, libc::SIG_DFL) } else { Ok(()) }
 }
 
 /// Ends this process by a signal that can be taken, as if nobody had taken it.
