@@ -10,6 +10,9 @@ use rustix::process::{
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::Command;
 
+/// The signals that stop a process. A fork that stopped its parent would stop the time limits too.
+const STOPS: [i32; 4] = [libc::SIGSTOP, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
+
 /// A program that runs, or ended and the domain did not wait for it.
 #[derive(Debug)]
 struct Running {
@@ -124,13 +127,14 @@ impl Children {
     }
 
     /// Sends a signal to a child or to the parent, or to a child's group if the number is negative.
-    /// Signal 0 only asks.
+    /// Signal 0 only asks. Nothing stops the parent.
     pub(crate) fn send(&self, number: i32, signal: u64) -> Result<u64, Errno> {
         let meant = u64::from(number.unsigned_abs());
         let child = self.running.iter().find(|running| running.number() == meant);
         let parent = self.parent.as_ref().filter(|(own, _)| u32::try_from(number) == Ok(*own));
         let signal = match i32::try_from(signal).map_err(|_| Errno::INVAL)? {
             0 => return if child.is_some() || parent.is_some() { Ok(0) } else { Err(Errno::SRCH) },
+            signal if child.is_none() && parent.is_some() && STOPS.contains(&signal) => return Err(Errno::PERM),
             signal => Signal::from_named_raw(signal).ok_or(Errno::INVAL)?,
         };
         let sent = match (child, parent) {
@@ -188,6 +192,23 @@ mod tests {
             assert_eq!(children.send(child, signal), Err(Errno::INVAL), "{signal}");
         }
         assert_eq!(children.wait(me, LONG), Err(Errno(libc::ECHILD)));
+    }
+
+    /// A fork that stopped its parent would stop the watch over its limits.
+    #[test]
+    fn nothing_stops_the_parent() {
+        let mut children = Children::default();
+        let mut parent = shell("sleep 60").spawn().expect("started");
+        let pid = Pid::from_raw(parent.id() as i32).expect("a number");
+        children.part((parent.id(), pidfd_open(pid, PidfdFlags::empty()).expect("open")));
+        for signal in STOPS {
+            assert_eq!(children.send(parent.id() as i32, signal as u64), Err(Errno::PERM), "{signal}");
+        }
+        assert_eq!(children.send(parent.id() as i32, 15), Ok(0));
+        use std::os::unix::process::ExitStatusExt;
+        assert_eq!(parent.wait().expect("ended").signal(), Some(15));
+        let child = children.start(&mut shell("sleep 60"), 1).expect("started") as i32;
+        assert_eq!(children.send(child, libc::SIGSTOP as u64), Ok(0));
     }
 
     /// A host that waits for any child takes the end of this one. Its number may mean another
