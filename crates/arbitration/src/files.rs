@@ -8,6 +8,7 @@ use crate::tree::Tree;
 use crate::walk::{Found, Intent, Last};
 use rustix::fs::{AtFlags, Mode, OFlags, SeekFrom, Stat};
 use sfi_loader::HostCall;
+use std::os::fd::OwnedFd;
 
 /// `AT_FDCWD` as an argument.
 pub(crate) const CWD: u64 = libc::AT_FDCWD as u64;
@@ -30,6 +31,9 @@ const OPEN_FLAGS: i32 = libc::O_ACCMODE
     | libc::O_LARGEFILE;
 /// The kernel's own O_LARGEFILE, which libc defines as 0 on 64-bit systems.
 const LARGE_FILE: i32 = 0o100_000;
+
+/// Number of attempts to open or make a file that other processes make and remove.
+const TRIES: u32 = 100;
 
 /// Returns the look-up that `open` makes for its path.
 fn opening(flags: i32) -> (Last, Intent) {
@@ -56,6 +60,9 @@ pub(crate) fn open(
         return files.reopen(number, flags);
     }
     let (last, intent) = opening(flags);
+    if flags & libc::O_CREAT != 0 && flags & libc::O_DIRECTORY != 0 {
+        return Err(Errno::INVAL);
+    }
     let path = &tree.find(cx, files, path, last, intent)?;
     let umask = tree.umask;
     files.has_room()?;
@@ -63,10 +70,7 @@ pub(crate) fn open(
     let own = Flags::of(flags);
     let flags = OFlags::from_bits_retain((flags & OPEN_FLAGS) as u32);
     let mode = if creates { Mode::from_raw_mode(mode as u32 & 0o777 & !umask) } else { Mode::empty() };
-    if creates && !path.exists() && path.writable() {
-        spending.create()?;
-    }
-    let (fd, kind) = path.open(flags, mode)?;
+    let (fd, kind) = open_or_make(path, flags, mode, spending)?;
     let directory = (kind == Kind::Directory).then(|| path.guest.clone());
     files.insert(Open {
         fd: fd.into(),
@@ -77,6 +81,36 @@ pub(crate) fn open(
         writable: path.writable(),
         made: false,
     })
+}
+
+/// Opens a file. One that does not exist is paid for before it is made. Another process may make
+/// or remove it meanwhile, so no file is made by an open that could find one.
+fn open_or_make(path: &Found, flags: OFlags, mode: Mode, spending: &mut Spending) -> Result<(OwnedFd, Kind), Errno> {
+    if !flags.contains(OFlags::CREATE) || !path.writable() {
+        return path.open(flags, mode);
+    }
+    let exclusive = flags.contains(OFlags::EXCL);
+    if exclusive && path.exists() {
+        return Err(Errno::EXIST);
+    }
+    for _ in 0..TRIES {
+        if !exclusive {
+            match path.open(flags.difference(OFlags::CREATE), mode) {
+                Err(Errno::NOENT) => {}
+                Ok((_, Kind::Directory)) => return Err(Errno(libc::EISDIR)),
+                result => return result,
+            }
+        }
+        spending.create()?;
+        match path.open(flags | OFlags::EXCL, mode) {
+            Err(Errno::EXIST) => spending.uncreate()?,
+            result => return result,
+        }
+        if exclusive {
+            return Err(Errno::EXIST);
+        }
+    }
+    Err(Errno::AGAIN)
 }
 
 /// Returns the attributes of a path, or with `AT_EMPTY_PATH` those of the descriptor.
@@ -235,4 +269,39 @@ pub(crate) fn ioctl(cx: &mut HostCall<'_>, files: &Descriptors, fd: u64, request
     let bytes: Vec<u8> = [size.ws_row, size.ws_col, 0, 0].iter().flat_map(|w| w.to_le_bytes()).collect();
     cx.write(out, &bytes)?;
     Ok(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::Quota;
+    use crate::tree::Preopen;
+    use std::fs;
+
+    /// Another process removes or makes the file after it was looked up.
+    #[test]
+    fn a_file_is_paid_for_exactly_if_it_is_made() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let at = directory.path().join("file");
+        let tree = Tree::new(vec![Preopen::open(directory.path(), "/d", true).expect("open")].into());
+        let mut spending = Spending::new(&Quota { created: 1, ..Quota::default() });
+        let flags = OFlags::WRONLY | OFlags::CREATE;
+        let look = || tree.look_up("", "/d/file", Last::Follow, Intent::Change).expect("found");
+        let mut open = |path: &Found, flags| open_or_make(path, flags, Mode::RUSR, &mut spending).map(drop);
+        let absent = look();
+        fs::write(&at, "text").expect("made");
+        let present = look();
+        // It exists, and costs nothing.
+        assert_eq!(open(&absent, flags), Ok(()));
+        assert_eq!(open(&absent, flags | OFlags::EXCL), Err(Errno::EXIST));
+        assert_eq!(open(&present, flags | OFlags::EXCL), Err(Errno::EXIST));
+        assert_eq!(fs::read_to_string(&at).expect("read"), "text");
+        fs::remove_file(&at).expect("removed");
+        assert_eq!(open(&present, flags), Ok(()));
+        fs::remove_file(&at).expect("removed");
+        assert_eq!((open(&present, flags), open(&absent, flags)), (Err(Errno::DQUOT), Err(Errno::DQUOT)));
+        assert!(!at.exists());
+        fs::create_dir(&at).expect("made");
+        assert_eq!(open(&present, OFlags::RDONLY | OFlags::CREATE), Err(Errno(libc::EISDIR)));
+    }
 }
