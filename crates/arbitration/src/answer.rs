@@ -46,7 +46,7 @@ impl Arbiter {
             libc::SYS_writev => transfer::write(cx, files, a, &transfer::vector(cx, b, c)?, spending, longest()),
             libc::SYS_pwrite64 => transfer::pwrite(cx, files, a, &[(b, c)], d, spending),
             libc::SYS_pwritev => transfer::pwrite(cx, files, a, &transfer::vector(cx, b, c)?, d, spending),
-            libc::SYS_lseek => files::seek(files, a, b, c),
+            libc::SYS_lseek => spending.alone(|_| files::seek(files, a, b, c)),
             libc::SYS_close => files.close(a),
             libc::SYS_dup => files.duplicate(a, 0, false),
             libc::SYS_dup2 => files.duplicate_to(a, b, None),

@@ -63,6 +63,11 @@ impl End {
     pub(crate) fn now() -> Self {
         Patience::from(Duration::ZERO).begin()
     }
+
+    /// Says whether its time is over.
+    pub(crate) fn is_over(&self) -> bool {
+        self.at.is_some_and(|at| at <= Instant::now())
+    }
 }
 
 /// Calls `poll` until the end of a wait. Signals that are the host's own do not end it.

@@ -10,6 +10,10 @@ use crate::policy::Quota;
 use rustix::fs::{FlockOperation, MemfdFlags, OFlags, fcntl_lock, memfd_create};
 use rustix::process::{Resource, getrlimit};
 use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+/// Time between two attempts to get the lock.
+const RETRY: Duration = Duration::from_micros(50);
 
 /// The rest of a domain's quota.
 #[derive(Debug)]
@@ -21,6 +25,8 @@ pub(crate) struct Spending {
     /// Size of the largest file that this process may write. The kernel ends the process by a
     /// signal beyond it.
     largest: u64,
+    /// The longest wait for another process.
+    wait: Duration,
 }
 
 /// The numbers.
@@ -45,6 +51,18 @@ impl Rest {
         let (written, created) = (words.next()?, words.next()?);
         let running = words.take_while(|word| *word != 0).map(|word| (word as u32, (word >> 32) as u32)).collect();
         Some(Rest { written, created, running })
+    }
+
+    /// Pays for bytes.
+    fn pay(&mut self, price: u64) -> Result<(), Errno> {
+        self.written = self.written.checked_sub(price).ok_or(Errno::DQUOT)?;
+        Ok(())
+    }
+
+    /// Gives back a part of a price.
+    fn give_back(&mut self, back: u64) -> Result<(), Errno> {
+        self.written = self.written.saturating_add(back);
+        Ok(())
     }
 
     /// Removes a process that ended, and those that end with it.
@@ -92,7 +110,7 @@ impl Spending {
     pub(crate) fn new(quota: &Quota) -> Spending {
         let largest = getrlimit(Resource::Fsize).current.unwrap_or(u64::MAX);
         let rest = Rest { written: quota.written, created: quota.created, running: Vec::new() };
-        Spending { rest, common: None, largest }
+        Spending { rest, common: None, largest, wait: quota.wait }
     }
 
     /// Lets processes that are forked from now on spend from the same quota.
@@ -105,20 +123,37 @@ impl Spending {
         Ok(())
     }
 
+    /// Works while no other process changes the numbers, or the positions of files that processes
+    /// have in common. `work` must not come here again.
+    ///
+    /// # Errors
+    /// `EAGAIN`: another process, which may be stopped, keeps the lock for longer than a call may
+    /// wait.
+    pub(crate) fn alone<R>(&mut self, work: impl FnOnce(&mut Self) -> Result<R, Errno>) -> Result<R, Errno> {
+        let Some(file) = &self.common else { return work(self) };
+        lock(file, self.wait)?;
+        let result = work(self);
+        if let Some(file) = &self.common {
+            fcntl_lock(file, FlockOperation::Unlock)?;
+        }
+        result
+    }
+
     /// Changes the numbers.
     fn change<R>(&mut self, work: impl FnOnce(&mut Rest) -> Result<R, Errno>) -> Result<R, Errno> {
+        self.alone(|spending| spending.change_alone(work))
+    }
+
+    /// Changes the numbers within [`Spending::alone`].
+    fn change_alone<R>(&mut self, work: impl FnOnce(&mut Rest) -> Result<R, Errno>) -> Result<R, Errno> {
         let Some(file) = &self.common else { return work(&mut self.rest) };
-        rustix::io::retry_on_intr(|| fcntl_lock(file, FlockOperation::LockExclusive))?;
-        let changed = get(file).and_then(|mut rest| {
-            let before = rest.clone();
-            let result = work(&mut rest)?;
-            if rest != before {
-                put(file, &rest)?;
-            }
-            Ok(result)
-        });
-        fcntl_lock(file, FlockOperation::Unlock)?;
-        changed
+        let mut rest = get(file)?;
+        let before = rest.clone();
+        let result = work(&mut rest)?;
+        if rest != before {
+            put(file, &rest)?;
+        }
+        Ok(result)
     }
 
     /// Changes the processes. Without forks nobody counts them here.
@@ -134,45 +169,48 @@ impl Spending {
         })
     }
 
+    /// Gives back the price of a file that another process made.
+    pub(crate) fn uncreate(&mut self) -> Result<(), Errno> {
+        self.change(|rest| {
+            rest.created = rest.created.saturating_add(1);
+            Ok(())
+        })
+    }
+
     /// Pays for bytes, and writes them. The result of `write` says how many were written, and the
     /// others cost nothing.
     pub(crate) fn write(&mut self, count: u64, write: impl FnOnce() -> Result<u64, Errno>) -> Result<u64, Errno> {
-        self.pay(count, |written| written, write)
+        self.change(|rest| rest.pay(count))?;
+        let done = write();
+        let back = count.saturating_sub(done.unwrap_or(0));
+        if back > 0 {
+            self.change(|rest| rest.give_back(back))?;
+        }
+        done
     }
 
-    /// As [`Spending::write`], into a file.
+    /// As [`Spending::write`], into a file, whose extent `look` finds. Nobody moves the file's
+    /// position between the look and the write.
     pub(crate) fn write_in(
         &mut self,
-        extent: Extent,
+        look: impl FnOnce() -> Result<Extent, Errno>,
         count: u64,
         write: impl FnOnce() -> Result<u64, Errno>,
     ) -> Result<u64, Errno> {
-        if count > 0 && extent.end(count) > self.largest {
-            return Err(Errno(libc::EFBIG));
-        }
-        self.pay(extent.price(count), |written| extent.price(written), write)
-    }
-
-    /// Pays a price before some bytes are written, and gets back what is above their price.
-    fn pay(
-        &mut self,
-        most: u64,
-        price: impl FnOnce(u64) -> u64,
-        write: impl FnOnce() -> Result<u64, Errno>,
-    ) -> Result<u64, Errno> {
-        self.change(|rest| {
-            rest.written = rest.written.checked_sub(most).ok_or(Errno::DQUOT)?;
-            Ok(())
-        })?;
-        let done = write();
-        let back = most.saturating_sub(done.map_or(0, price));
-        if back > 0 {
-            self.change(|rest| {
-                rest.written = rest.written.saturating_add(back);
-                Ok(())
-            })?;
-        }
-        done
+        self.alone(|spending| {
+            let extent = look()?;
+            if count > 0 && extent.end(count) > spending.largest {
+                return Err(Errno(libc::EFBIG));
+            }
+            let most = extent.price(count);
+            spending.change_alone(|rest| rest.pay(most))?;
+            let done = write();
+            let back = most.saturating_sub(done.map_or(0, |written| extent.price(written)));
+            if back > 0 {
+                spending.change_alone(|rest| rest.give_back(back))?;
+            }
+            done
+        })
     }
 
     /// Gives a file a length, and pays for its growth.
@@ -180,15 +218,18 @@ impl Spending {
         if length > i64::MAX as u64 {
             return Err(Errno::INVAL);
         }
-        let growth = length.saturating_sub(rustix::fs::fstat(fd)?.st_size as u64);
-        if growth > 0 && length > self.largest {
-            return Err(Errno(libc::EFBIG));
-        }
-        self.write(growth, || {
-            rustix::fs::ftruncate(fd, length)?;
-            Ok(growth)
-        })?;
-        Ok(0)
+        self.alone(|spending| {
+            let growth = length.saturating_sub(rustix::fs::fstat(fd)?.st_size as u64);
+            if growth > 0 && length > spending.largest {
+                return Err(Errno(libc::EFBIG));
+            }
+            spending.change_alone(|rest| rest.pay(growth))?;
+            let done = rustix::fs::ftruncate(fd, length);
+            if done.is_err() && growth > 0 {
+                spending.change_alone(|rest| rest.give_back(growth))?;
+            }
+            Ok(done.map(|()| 0)?)
+        })
     }
 
     /// Pays for a process that `parent` starts, if there are fewer than `most`. Without forks there
@@ -224,6 +265,21 @@ impl Spending {
     }
 }
 
+/// Locks the numbers. The kernel would wait without end for a process that is stopped.
+fn lock(file: &OwnedFd, longest: Duration) -> Result<(), Errno> {
+    let start = Instant::now();
+    loop {
+        match fcntl_lock(file, FlockOperation::NonBlockingLockExclusive) {
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::ACCESS) if start.elapsed() < longest => {
+                std::thread::sleep(RETRY);
+            }
+            Err(rustix::io::Errno::ACCESS) => return Err(Errno::AGAIN),
+            Err(rustix::io::Errno::INTR) => {}
+            result => return Ok(result?),
+        }
+    }
+}
+
 /// Reads the numbers.
 fn get(file: &OwnedFd) -> Result<Rest, Errno> {
     let mut bytes = vec![0; rustix::fs::fstat(file)?.st_size as usize];
@@ -244,7 +300,8 @@ mod tests {
     use super::*;
 
     fn spending(written: u64, largest: u64) -> Spending {
-        Spending { rest: Rest { written, created: 1, running: Vec::new() }, common: None, largest }
+        let rest = Rest { written, created: 1, running: Vec::new() };
+        Spending { rest, common: None, largest, wait: Duration::from_millis(50) }
     }
 
     #[test]
@@ -263,10 +320,10 @@ mod tests {
                 spending.share().expect("a file");
             }
             let all = || Ok(10);
-            assert_eq!(spending.write_in(at(41, 0), 10, all), Err(Errno::DQUOT));
-            assert_eq!(spending.write_in(at(71, 71), 10, all), Err(Errno(libc::EFBIG)));
-            assert_eq!(spending.write_in(at(40, 0), 10, || Err(Errno::AGAIN)), Err(Errno::AGAIN));
-            assert_eq!(spending.write_in(at(40, 0), 10, || Ok(5)), Ok(5));
+            assert_eq!(spending.write_in(|| Ok(at(41, 0)), 10, all), Err(Errno::DQUOT));
+            assert_eq!(spending.write_in(|| Ok(at(71, 71)), 10, all), Err(Errno(libc::EFBIG)));
+            assert_eq!(spending.write_in(|| Ok(at(40, 0)), 10, || Err(Errno::AGAIN)), Err(Errno::AGAIN));
+            assert_eq!(spending.write_in(|| Ok(at(40, 0)), 10, || Ok(5)), Ok(5));
             assert_eq!((spending.write(6, all), spending.write(5, || Ok(5))), (Err(Errno::DQUOT), Ok(5)));
             assert_eq!((spending.create(), spending.create()), (Ok(()), Err(Errno::DQUOT)));
         }
@@ -289,5 +346,32 @@ mod tests {
         assert_eq!(left, Ok(vec![(5, 1)]));
         assert_eq!((spending.enter(1, 2), spending.entered(1, None)), (Ok(()), Ok(())));
         assert_eq!((spending.enter(1, 2), spending.enter(1, 2)), (Ok(()), Err(Errno::AGAIN)));
+    }
+
+    /// A process that was stopped keeps its lock. Its relatives must not wait for it without end.
+    #[test]
+    fn a_stopped_process_stops_no_other() {
+        let mut spending = spending(10, 10);
+        spending.share().expect("a file");
+        let number = spending.common.as_ref().map(std::os::fd::AsRawFd::as_raw_fd).expect("a file");
+        // Locks are a process' own, so another one takes it.
+        let path = format!("/proc/{}/fd/{number}", std::process::id());
+        let text = "import fcntl, os, sys\nfile = open(sys.argv[1], 'r+b', buffering=0)\n\
+            fcntl.lockf(file, fcntl.LOCK_EX)\nprint('locked', flush=True)\nsys.stdin.read()\n";
+        let mut other = std::process::Command::new("python3");
+        other.args(["-c", text, &path]).stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
+        let mut other = other.spawn().expect("python3 starts");
+        let mut line = String::new();
+        let output = other.stdout.take().expect("piped");
+        std::io::BufRead::read_line(&mut std::io::BufReader::new(output), &mut line).expect("a line");
+        let (send, receive) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let first = spending.create();
+            send.send(first).expect("sent");
+        });
+        let first = receive.recv_timeout(Duration::from_secs(20));
+        drop(other.stdin.take());
+        other.wait().expect("ended");
+        assert_eq!((line.as_str(), first), ("locked\n", Ok(Err(Errno::AGAIN))));
     }
 }

@@ -8,8 +8,10 @@ use crate::spending::{Extent, Spending};
 use crate::wait;
 use crate::words::word;
 use rustix::event::PollFlags;
+use rustix::io::{ReadWriteFlags, preadv2, pwritev2};
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use sfi_loader::HostCall;
+use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::OwnedFd;
 
 /// Largest number of bytes in one call. The caller sees a short count and goes on.
@@ -71,8 +73,7 @@ pub(crate) fn write(
     if open.kind.waits() {
         return spending.write(bytes.len() as u64, || push(open, &bytes, longest));
     }
-    let extent = Extent::of(open, None)?;
-    spending.write_in(extent, bytes.len() as u64, || Ok(rustix::io::write(&open.fd, &bytes)? as u64))
+    spending.write_in(|| Extent::of(open, None), bytes.len() as u64, || Ok(rustix::io::write(&open.fd, &bytes)? as u64))
 }
 
 /// Writes to a descriptor that may wait, part by part.
@@ -83,6 +84,8 @@ fn push(open: &Open, bytes: &[u8], longest: Patience) -> Result<u64, Errno> {
         let part = &bytes[done..bytes.len().min(done + PART)];
         match wait::ready(open, PollFlags::OUT, &end).and_then(|events| push_part(open, part, events)) {
             Ok(count) => done += count,
+            // Another process was faster.
+            Err(Errno::AGAIN) if open.waits() && !end.is_over() => {}
             Err(error) if done == 0 => return Err(error),
             Err(_) => break,
         }
@@ -96,7 +99,19 @@ fn push_part(open: &Open, part: &[u8], events: PollFlags) -> Result<usize, Errno
     match open.kind {
         Kind::Pipe if events.contains(PollFlags::ERR) => Err(Errno(libc::EPIPE)),
         Kind::Socket => Ok(send(&open.fd, part, SendFlags::NOSIGNAL | SendFlags::DONTWAIT)?),
-        _ => Ok(rustix::io::write(&open.fd, part)?),
+        _ => now(|flags| pwritev2(&open.fd, &[IoSlice::new(part)], POSITION, flags)),
+    }
+}
+
+/// The place of a transfer at the descriptor's position.
+const POSITION: u64 = u64::MAX;
+
+/// Transfers bytes without waiting, also if another process fills or empties a pipe after `poll`.
+/// Terminals have no transfer that does not wait.
+fn now(mut transfer: impl FnMut(ReadWriteFlags) -> rustix::io::Result<usize>) -> Result<usize, Errno> {
+    match transfer(ReadWriteFlags::NOWAIT) {
+        Err(rustix::io::Errno::OPNOTSUPP) => Ok(transfer(ReadWriteFlags::empty())?),
+        result => Ok(result?),
     }
 }
 
@@ -116,8 +131,11 @@ pub(crate) fn pwrite(
         return Err(Errno::INVAL);
     }
     let bytes = bytes_in(cx, parts)?;
-    let extent = Extent::of(open, Some(at))?;
-    spending.write_in(extent, bytes.len() as u64, || Ok(rustix::io::pwrite(&open.fd, &bytes, at)? as u64))
+    spending.write_in(
+        || Extent::of(open, Some(at)),
+        bytes.len() as u64,
+        || Ok(rustix::io::pwrite(&open.fd, &bytes, at)? as u64),
+    )
 }
 
 pub(crate) fn read(
@@ -130,16 +148,28 @@ pub(crate) fn read(
     let open = files.entry(fd)?;
     check_out(cx, parts)?;
     let mut bytes = vec![0; total(parts)];
-    if open.kind.waits() && !bytes.is_empty() {
-        wait::ready(open, PollFlags::IN, &longest.begin())?;
-    }
-    let count = match open.kind {
-        // Another process may have been faster.
-        Kind::Socket => recv(&open.fd, &mut bytes[..], RecvFlags::DONTWAIT)?.0,
-        _ => rustix::io::read(&open.fd, &mut bytes)?,
+    let end = longest.begin();
+    let count = loop {
+        if open.kind.waits() && !bytes.is_empty() {
+            wait::ready(open, PollFlags::IN, &end)?;
+        }
+        match pull(open, &mut bytes) {
+            // Another process was faster.
+            Err(Errno::AGAIN) if open.kind.waits() && open.waits() && !end.is_over() => {}
+            result => break result?,
+        }
     };
     bytes_out(cx, parts, &bytes[..count])?;
     Ok(count as u64)
+}
+
+/// Reads bytes that are ready.
+fn pull(open: &Open, bytes: &mut [u8]) -> Result<usize, Errno> {
+    match open.kind {
+        Kind::File | Kind::Directory => Ok(rustix::io::read(&open.fd, bytes)?),
+        Kind::Socket => Ok(recv(&open.fd, bytes, RecvFlags::DONTWAIT)?.0),
+        _ => now(|flags| preadv2(&open.fd, &mut [IoSliceMut::new(bytes)], POSITION, flags)),
+    }
 }
 
 pub(crate) fn pread(
@@ -214,4 +244,37 @@ pub(crate) fn random(cx: &mut HostCall<'_>, pointer: u64, length: u64) -> Result
     let count = rustix::rand::getrandom(&mut bytes[..], rustix::rand::GetRandomFlags::empty())?;
     cx.write(pointer, &bytes[..count])?;
     Ok(count as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::{OFlags, fcntl_setfl};
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    fn open(fd: impl Into<OwnedFd>) -> Open {
+        let (flags, directory) = (Flags::default(), None);
+        Open { fd: fd.into().into(), kind: Kind::Pipe, flags, alone: false, directory, writable: false, made: false }
+    }
+
+    /// Another process fills or empties a pipe of the host after `poll` found it ready. A transfer
+    /// that waits then waits beyond any limit.
+    #[test]
+    fn a_pipe_that_is_no_longer_ready_is_not_waited_for() {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        let (full_reader, full) = std::io::pipe().expect("a pipe");
+        fcntl_setfl(&full, OFlags::NONBLOCK).expect("set");
+        while rustix::io::write(&full, &[0; PART]).is_ok() {}
+        fcntl_setfl(&full, OFlags::empty()).expect("set");
+        let (send, receive) = channel();
+        std::thread::spawn(move || {
+            let written = push_part(&open(full), &[1], PollFlags::OUT);
+            let read = pull(&open(reader), &mut [0]);
+            send.send((written, read)).expect("sent");
+        });
+        let results = receive.recv_timeout(Duration::from_secs(20));
+        assert_eq!(results, Ok((Err(Errno::AGAIN), Err(Errno::AGAIN))));
+        drop((writer, full_reader));
+    }
 }
