@@ -4,6 +4,7 @@
 
 mod support;
 
+use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 use support::{Bench, root, sfi, succeed};
@@ -127,6 +128,59 @@ fn a_fork_ends_alone_and_with_its_parent() {
     assert_eq!(text(&output.stdout), "waits\n", "{}", text(&output.stderr));
     assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
     assert!(start.elapsed() < Duration::from_millis(2900), "{:?}", start.elapsed());
+}
+
+/// A fork has the secrets of placement that its parent has, so its look for other memory ends both.
+#[test]
+fn a_fork_does_not_look_for_its_parent() {
+    for mode in ["write", "match"] {
+        let (natives, domains) = (Bench::new(), Bench::new());
+        build(&natives, &domains, mode, "family");
+        let mut command = sfi(&domains, &["run", "--no-cache", "--fork", "--mode", mode]);
+        let output = command.args(["./family", "--", "look"]).output().expect("sfi runs");
+        assert_eq!(text(&output.stdout), "", "{mode}");
+        assert_eq!(output.status.signal(), Some(9), "{mode}: {}", text(&output.stderr));
+    }
+}
+
+/// Forks neither stop the time of their parent nor let it wait beyond its end.
+#[test]
+fn forks_do_not_stop_time() {
+    let (natives, domains) = (Bench::new(), Bench::new());
+    build(&natives, &domains, "write", "family");
+    for (what, expected) in [("stop", "-1\n"), ("lock", "")] {
+        let start = Instant::now();
+        let mut command = Command::new("timeout");
+        command.args(["-s", "KILL", "60"]).arg(env!("CARGO_BIN_EXE_sfi")).current_dir(domains.directory());
+        command.args(["run", "--no-cache", "--fork", "--dir", ".", "--time-limit", "1", "./family", "--", what]);
+        let output = command.output().expect("sfi runs");
+        assert_eq!(output.status.code(), Some(3), "{what}: {}", text(&output.stderr));
+        assert_eq!(text(&output.stdout), expected, "{what}");
+        assert!(start.elapsed() < Duration::from_secs(30), "{what}: {:?}", start.elapsed());
+    }
+}
+
+/// The common position of a file does not move between the price of a write and the write.
+#[test]
+fn forks_make_no_hole_that_nobody_paid() {
+    let (natives, domains) = (Bench::new(), Bench::new());
+    build(&natives, &domains, "write", "family");
+    let mut command = sfi(&domains, &["run", "--no-cache", "--fork", "--dir", ".", "--max-written", "1"]);
+    let output = command.args(["./family", "--", "hole"]).output().expect("sfi runs");
+    assert_eq!(text(&output.stdout), "none\n", "{}", text(&output.stderr));
+}
+
+/// Signals that the parent of `sfi` ignores: a child's end is told nevertheless.
+#[test]
+fn ignored_signals_of_the_host_change_nothing() {
+    let (natives, domains) = (Bench::new(), Bench::new());
+    build(&natives, &domains, "write", "family");
+    let text_of =
+        "import os, signal, sys\nsignal.signal(signal.SIGCHLD, signal.SIG_IGN)\nos.execv(sys.argv[1], sys.argv[1:])";
+    let mut command = Command::new("python3");
+    command.args(["-c", text_of, env!("CARGO_BIN_EXE_sfi"), "run", "--no-cache", "--fork", "./family", "--", "wait"]);
+    let output = command.current_dir(domains.directory()).output().expect("python3 runs");
+    assert_eq!(text(&output.stdout), "1 7\n", "{}", text(&output.stderr));
 }
 
 /// Gives a program a build tree with files that are no programs.
