@@ -36,8 +36,8 @@ const CLEARED: [c_int; 11] = [
 ];
 
 /// Lets the running domain go on in its handler of faults, if it has one for this signal and
-/// faulted in its own text, at a place of its own. The handler is not entered again before the domain asks for it.
-/// Async-signal-safe.
+/// faulted in its own text, at a place of its own. The handler is not entered again before the
+/// domain asks for it. Async-signal-safe.
 ///
 /// # Safety
 /// `context` is that of the world that this thread runs, a domain runs, and the rest is what the
