@@ -3,8 +3,8 @@
 //!
 //! Only the calling thread is in the new process. The work of the loader's other threads begins
 //! anew there: the watchdog's, and that of the thread that tells the signals of other processes.
-//! Both processes have the same secrets of placement, as they have the same memory. So a look of the
-//! new one for memory outside its window ends all of them.
+//! Both processes have the same secrets of placement, as they have the same memory. So a look of
+//! the new one for memory outside its window ends all of them.
 
 use crate::fault::{helper, outside, thread, watchdog};
 use crate::gate::records::Context;
