@@ -37,7 +37,7 @@ const TRIPS: usize = 256;
 /// The first byte of a datagram that is answered.
 const LAST: u8 = 1;
 
-/// What the client tells the server, and what it learns.
+/// Words between the client and the server.
 #[derive(Default)]
 struct Shared {
     /// The receiver in use.
