@@ -57,8 +57,8 @@ pub fn take_signals(signals: u64) -> io::Result<()> {
 
 /// Sets the handler of a signal: one that is async-signal-safe, or the default.
 fn set(signal: c_int, handler: usize) -> io::Result<()> {
-    // SAFETY: the handler is async-signal-safe (see `on_signal` and `ignore`). It runs on the alternative stack
-    // that each thread has before it enters a domain.
+    // SAFETY: the handler is async-signal-safe (see `on_signal` and `ignore`). It runs on the
+    // alternative stack that each thread has before it enters a domain.
     let result = unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = handler;
