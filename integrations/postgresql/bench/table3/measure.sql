@@ -1,5 +1,5 @@
 -- The queries with each form of the functions. table3.sh calls the procedure `rounds` in one
--- backend after the other, because a backend keeps its layout of memory, and so its speed.
+-- backend after the other, so that no single layout of memory decides.
 CREATE TABLE queries (place int PRIMARY KEY, name text, counts bool, text text);
 -- The four queries of the paper count the rows that they find.
 INSERT INTO queries VALUES
