@@ -54,9 +54,40 @@ pub const SLOTS_SECTION: &str = ".sfi.slots";
 /// Functions that return a second time. The second return goes to the place after their call. The
 /// rewriter passes the dispatch slot of this place in r11.
 pub const RETURNS_TWICE: [&str; 5] = ["setjmp", "_setjmp", "__setjmp", "sigsetjmp", "__sigsetjmp"];
+/// Functions of the C library and of the run-time library of C++ that never return. A name says so
+/// only for a symbol that its object does not define.
+pub const NEVER_RETURN: [&str; 14] = [
+    "abort",
+    "exit",
+    "_exit",
+    "_Exit",
+    "__assert_fail",
+    "__stack_chk_fail",
+    "__chk_fail",
+    "longjmp",
+    "siglongjmp",
+    "_Unwind_Resume",
+    "__cxa_throw",
+    "__cxa_rethrow",
+    "__cxa_throw_bad_array_new_length",
+    "_ZSt9terminatev",
+];
+/// Prefix of the functions of GNAT that raise an exception.
+pub const RAISES: &str = "__gnat_rcheck_";
+/// Beginning of the last part of the names of C++ functions that only throw.
+pub const THROWS: &str = "__throw_";
 /// Prefix of local symbols that the rewriter adds for code labels.
 pub const LABEL_PREFIX: &str = ".Lsfi";
 /// Name of the note section.
 pub const NOTE_SECTION: &str = ".note.sfi";
 /// Name of the owner in the note section.
 pub const NOTE_OWNER: &[u8] = b"sfi\0";
+
+/// Says whether an undefined symbol of this name is a function that never returns.
+pub fn never_returns(name: &str) -> bool {
+    // _ZSt20__throw_length_errorPKc: the length of a part of the name precedes it.
+    let throws = |at: usize| name.as_bytes()[..at].last().is_some_and(u8::is_ascii_digit);
+    NEVER_RETURN.contains(&name)
+        || name.starts_with(RAISES)
+        || (name.starts_with("_Z") && name.find(THROWS).is_some_and(throws))
+}

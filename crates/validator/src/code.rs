@@ -77,6 +77,13 @@ impl Text {
             .or_else(|| self.at(insn.section as usize, insn.end()))
     }
 
+    /// Returns the instructions from one offset of a section to another one.
+    pub(crate) fn run(&self, section: usize, from: u32, until: u32) -> impl Iterator<Item = &Insn> {
+        let first = self.at(section, u64::from(from));
+        let rest = first.map_or(&[][..], |first| &self.insns[first..]);
+        rest.iter().take_while(move |insn| insn.section as usize == section && insn.offset() < u64::from(until))
+    }
+
     fn add(&mut self, index: usize, object: &Object<'_>, decoder: &mut Decoder<'_>) -> Result<(), String> {
         let section = &object.sections[index];
         let offset = decoder.ip();
@@ -385,6 +392,11 @@ impl<'p, 'a> Old<'p, 'a> {
         let foreign = here.iter().all(|(name, cold)| *cold && other(name));
         let end = self.pair.old.sections[section].data.len() as u64;
         self.text.at(section, end).filter(|_| foreign)
+    }
+
+    /// Says whether the unlikely part of a function begins at a place.
+    pub(crate) fn begins_cold_part(&self, section: usize, offset: u64) -> bool {
+        self.functions.get(&(section, offset)).is_some_and(|here| here.iter().any(|(_, cold)| *cold))
     }
 
     /// Says whether a symbol is one of a function's unlikely part that begins with padding, to

@@ -1,16 +1,16 @@
 //! Both programs side by side: the meaning of each field, in terms of the new object.
 
-use crate::code::{Index, Insn, Old, Text};
+use crate::code::{Flow, Index, Insn, Old, Text};
 use crate::machine::Fields;
 use crate::object::{Pair, Spot, is_local, is_open, kind, spot_of};
 use crate::value::{Id, Node, Values};
-use iced_x86::OpKind;
+use iced_x86::{Code as Opcode, OpKind};
 use sfi_contract::layout::TCB;
 use sfi_contract::note::Note;
 use sfi_contract::{budget, names};
 use sfi_debuginfo::map::Trace;
 use sfi_elf::Relocation;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Most bytes between a place that code names and the table that it means.
 const LEAD: u64 = 64;
@@ -26,6 +26,8 @@ pub(crate) struct Context<'p, 'a> {
     starts: HashMap<usize, Vec<u64>>,
     /// The end of each original instruction's code.
     pub until: Vec<u32>,
+    /// Calls whose new code has a trap.
+    pub stops: HashSet<Index>,
     /// The new object's note says that it pays for its instructions.
     budgeted: bool,
 }
@@ -64,7 +66,13 @@ impl<'p, 'a> Context<'p, 'a> {
         }
         let note = pair.new.sections.iter().find(|section| section.name == names::NOTE_SECTION);
         let budgeted = note.and_then(|note| Note::decode(note.data)).is_some_and(|note| note.budget);
-        Ok(Context { pair, old, new, pads, starts, until, budgeted })
+        let stops = |&at: &Index| {
+            let (section, offset) = old.place[at];
+            let calls = matches!(old.flow[at], Flow::Call(_) | Flow::CallIndirect);
+            calls && new.run(section as usize, offset, until[at]).any(|insn| insn.ins.code() == Opcode::Ud2)
+        };
+        let stops = (0..old.flow.len()).filter(stops).collect();
+        Ok(Context { pair, old, new, pads, starts, until, stops, budgeted })
     }
 
     /// Returns the length of the charge at a place of the new code. Only budgeted objects have

@@ -1,33 +1,17 @@
-//! Calls that do not return.
+//! Calls that do not return, and system calls that do not.
+//!
+//! The name of a function says that it never returns only if the object does not define it.
 
 use crate::code::{Dest, Flow, Index, Old};
 use iced_x86::{Code as Opcode, Mnemonic, Register};
+use sfi_contract::names;
+use sfi_elf::Place;
 
-/// Says whether a call is of a function that is known not to return.
+/// Says whether a call is of a function of another object that never returns.
 pub(crate) fn calls(old: &Old<'_, '_>, call: Index) -> bool {
-    const NAMES: [&str; 14] = [
-        "abort",
-        "exit",
-        "_exit",
-        "_Exit",
-        "__assert_fail",
-        "__stack_chk_fail",
-        "__chk_fail",
-        "longjmp",
-        "siglongjmp",
-        "_Unwind_Resume",
-        "__cxa_throw",
-        "__cxa_rethrow",
-        "__cxa_throw_bad_array_new_length",
-        "_ZSt9terminatev",
-    ];
-    match old.flow[call] {
-        Flow::Call(Dest::Symbol(symbol)) => {
-            let name = old.pair.old.symbols[symbol].name;
-            NAMES.contains(&name) || name.contains("__throw_") || name.starts_with("__gnat_rcheck_")
-        }
-        _ => false,
-    }
+    let Flow::Call(Dest::Symbol(symbol)) = old.flow[call] else { return false };
+    let symbol = &old.pair.old.symbols[symbol];
+    symbol.place == Place::Undefined && names::never_returns(symbol.name)
 }
 
 /// Says whether a system call ends the thread or the program. `before`: the instruction before it.

@@ -2,6 +2,7 @@
 //! at each label.
 
 use crate::code::{Dest, Flow, Index, Old, falls_through};
+use crate::context::Context;
 use crate::endless;
 use crate::facts::{Fact, Facts, named_place};
 use crate::jump_tables::{self, JumpTables};
@@ -62,6 +63,8 @@ pub(crate) struct Graph {
     pops: HashSet<(u32, usize)>,
     /// Calls that do not return.
     pub endless: HashSet<Index>,
+    /// Those of them after which the new code stops.
+    stops: HashSet<Index>,
     /// Entries of switch tables: the target by the entry's place. Entries of 64 bits are in the
     /// second map.
     entries: [BTreeMap<(usize, i64), Index>; 2],
@@ -89,7 +92,8 @@ struct Receivers {
 
 impl Graph {
     /// Finds the control flow.
-    pub(crate) fn find(old: &Old<'_, '_>, unwinding: &Unwinding) -> Graph {
+    pub(crate) fn find(context: &Context<'_, '_>, unwinding: &Unwinding) -> Graph {
+        let old = &context.old;
         let count = old.text.insns.len();
         let mut factory = InstructionInfoFactory::new();
         let effects = old
@@ -112,6 +116,7 @@ impl Graph {
             leaves: Leaves::default(),
             pops: HashSet::new(),
             endless: HashSet::new(),
+            stops: context.stops.clone(),
             entries: [BTreeMap::new(), BTreeMap::new()],
             named: BTreeMap::new(),
             bases: HashMap::new(),
@@ -139,7 +144,8 @@ impl Graph {
 
     /// Says whether a call is of a function that never returns.
     pub(crate) fn is_endless(&self, old: &Old<'_, '_>, call: Index) -> bool {
-        endless::calls(old, call) || self.only_before(old, call).is_some_and(|before| endless::exits(old, before, call))
+        self.stops.contains(&call)
+            || self.only_before(old, call).is_some_and(|before| endless::exits(old, before, call))
     }
 
     /// Returns the instruction before one, if control comes from nowhere else.

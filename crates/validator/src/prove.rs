@@ -41,7 +41,7 @@ pub fn validate(original: &[u8], new: &[u8], traces: &[Trace]) -> Proof {
     let Some(unwinding) = Unwinding::read(&pair.old) else {
         return whole(Verdict::Unproved, "the unwind tables are not understood".to_owned());
     };
-    let graph = Graph::find(&context.old, &unwinding);
+    let graph = Graph::find(&context, &unwinding);
     context.mark_receivers(graph.all_receivers());
     let walk = Walk::run(&context, &graph);
     let mut proof = Proof { instructions: walk.compared, ..Proof::default() };

@@ -186,6 +186,7 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
                 && self.graph.facts.contains_key(&here)
                 && called.is_some_and(|c| self.graph.endless.contains(&c))
             {
+                self.goes_on(here, &stand.facts)?;
                 return Ok(());
             }
             if here != head && self.graph.facts.contains_key(&here) {
@@ -214,6 +215,9 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
                 }
             };
             self.keeps_slot(stand, &block.ops[ops..], false)?;
+            if self.context.stops.contains(&here) {
+                self.stops(here, stand)?;
+            }
             match next.filter(|_| !self.graph.is_endless(&self.context.old, here)) {
                 Some(next) => *at = next,
                 // Control falls off the section's end into the loader's trap, or the block ends.

@@ -3,6 +3,7 @@
 pub(crate) mod arrays;
 pub(crate) mod count;
 pub(crate) mod depth;
+pub(crate) mod ends;
 pub(crate) mod flow;
 pub(crate) mod frame_walk;
 pub(crate) mod height;
@@ -26,7 +27,7 @@ use crate::analysis::r15::kept::{Passed, R15};
 use crate::analysis::r15::slot::Slots;
 use crate::analysis::regs::Effects;
 use crate::object::address::Addresses;
-use crate::object::decode::{Code, PerInsn};
+use crate::object::decode::{Code, InsnIndex, PerInsn};
 use crate::refusal::{Reason, Refusal};
 use crate::unwind::Unwind;
 use foldhash::{HashMap, HashSet, HashSetExt};
@@ -37,6 +38,8 @@ pub(crate) struct Found {
     pub graph: FlowGraph,
     pub effects: PerInsn<Effects>,
     pub states: PerInsn<State>,
+    /// Calls that a trap follows.
+    pub stops: HashSet<InsnIndex>,
     pub live: Liveness,
     /// Says for each instruction whether %al may hold a count of vector registers (see `count`).
     pub counts: PerInsn<bool>,
@@ -67,10 +70,11 @@ pub(crate) fn run(
     while graph.settle(code, &height::heights(code, &graph, &effects, false)) {}
     let mut states = height::heights(code, &graph, &effects, true);
     graph.find_mixed(&states);
+    let mut stops = ends::find(code, &graph, &states);
     let mut refusals = height::check_return_addresses(code, &effects, &states);
     refusals.extend(named);
     refusals.extend(height::check_returns(code, &graph, &states));
-    refusals.extend(own::check(code, &graph, &effects, &states));
+    refusals.extend(own::check(code, &graph, &effects, &states, &stops));
     refusals.extend(text_reads::check(code, &graph, &effects, &states, addresses));
     refusals.extend(frame_walk::check(code, &graph, &effects, &states));
     let detail = "the target is a sum, and not with the base of a switch table";
@@ -84,6 +88,7 @@ pub(crate) fn run(
     if !r15.is_empty() {
         effects = regs::effects(&code.insns);
         states = height::heights(code, &graph, &effects, true);
+        stops.extend(ends::find(code, &graph, &states));
     }
     let slots = Slots::find(code, &graph, &effects, &states, &r15, &passed);
     let live = live::liveness(code, &graph, &effects);
@@ -94,5 +99,5 @@ pub(crate) fn run(
         Mode::Write | Mode::Full => Arrays::find(code, addresses, &graph, &effects, &live),
     };
     let pads = Pads::find(code, &graph, &live, &counts, &arrays);
-    (Found { graph, effects, states, live, counts, pads, r15, slots, arrays }, refusals)
+    (Found { graph, effects, states, stops, live, counts, pads, r15, slots, arrays }, refusals)
 }

@@ -1,4 +1,4 @@
-//! Phase 6b: checks that a function that leaves does so on its own stack.
+//! Phase 6c: checks that a function that leaves does so on its own stack.
 //!
 //! Return addresses lie on the control stack, which does not follow when code loads another stack
 //! pointer. Calls on another stack work nevertheless, because calls and returns stay nested. But a
@@ -43,6 +43,7 @@ pub(crate) fn check(
     graph: &FlowGraph,
     effects: &PerInsn<Effects>,
     states: &PerInsn<State>,
+    stops: &HashSet<InsnIndex>,
 ) -> Vec<Refusal> {
     let loads = |at: InsnIndex| {
         let ins = &code.insns[at].ins;
@@ -70,8 +71,9 @@ pub(crate) fn check(
         graph,
         effects,
         states,
+        stops,
         before: HashMap::new(),
-        frames: Frames::find(code, graph, states, &members),
+        frames: Frames::find(code, graph, states, stops, &members),
         stores: HashMap::new(),
         leaves: leaves(code, graph, effects),
     };
@@ -96,6 +98,8 @@ struct Own<'x, 'o, 'a> {
     graph: &'x FlowGraph,
     effects: &'x PerInsn<Effects>,
     states: &'x PerInsn<State>,
+    /// Calls that a trap follows.
+    stops: &'x HashSet<InsnIndex>,
     /// Registers that hold addresses of the own stack, before each instruction that control
     /// reaches.
     before: HashMap<InsnIndex, Set>,
@@ -125,7 +129,7 @@ impl Own<'_, '_, '_> {
                 while let Some(at) = work.pop() {
                     let after = self.transfer(at);
                     let mut next = Vec::new();
-                    successors(self.code, self.graph, at, |to| next.push(to));
+                    successors(self.code, self.graph, self.stops, at, |to| next.push(to));
                     for to in next.into_iter().filter(|to| !self.graph.entry[*to]) {
                         let joined = self.before.get(&to).map_or(after, |own| own & after);
                         if self.before.insert(to, joined) != Some(joined) {
@@ -286,7 +290,13 @@ struct Frames {
 }
 
 impl Frames {
-    fn find(code: &Code<'_, '_>, graph: &FlowGraph, states: &PerInsn<State>, members: &[InsnIndex]) -> Frames {
+    fn find(
+        code: &Code<'_, '_>,
+        graph: &FlowGraph,
+        states: &PerInsn<State>,
+        stops: &HashSet<InsnIndex>,
+        members: &[InsnIndex],
+    ) -> Frames {
         let starts: HashSet<InsnIndex> = (code.object.symbols.iter().filter(|symbol| symbol.is_function()))
             .filter_map(|symbol| match symbol.place {
                 Place::Section(section) => code.at(section, symbol.value),
@@ -302,7 +312,7 @@ impl Frames {
                 Flow::Branch(_) => (true, graph.next(code, at)),
                 _ => (false, None),
             };
-            successors(code, graph, at, |to| {
+            successors(code, graph, stops, at, |to| {
                 if !(jumps && Some(to) != falls && starts.contains(&to)) {
                     after.entry(at).or_default().push(to);
                     before.entry(to).or_default().push(at);
@@ -323,40 +333,22 @@ impl Frames {
     }
 }
 
-/// Calls `visit` for every instruction that control may reach next. The code after a call of a
-/// function that never returns belongs to other paths, whose registers that call does not have.
-fn successors(code: &Code<'_, '_>, graph: &FlowGraph, at: InsnIndex, mut visit: impl FnMut(InsnIndex)) {
-    let behind = graph.next(code, at).filter(|_| never_returns(code, at));
+/// Calls `visit` for every instruction that control may reach next. The code after a trap belongs
+/// to other paths, whose registers the call before the trap does not have.
+fn successors(
+    code: &Code<'_, '_>,
+    graph: &FlowGraph,
+    stops: &HashSet<InsnIndex>,
+    at: InsnIndex,
+    mut visit: impl FnMut(InsnIndex),
+) {
+    let behind = graph.next(code, at).filter(|_| stops.contains(&at));
     let landing = graph.landing(at).map(|landing| landing.pad);
     graph.successors(code, at, |to| {
         if Some(to) != behind || Some(to) == landing {
             visit(to);
         }
     });
-}
-
-/// Says whether an instruction calls a function of the C library or the C++ run-time library that
-/// ends the program or leaves by an exception.
-fn never_returns(code: &Code<'_, '_>, at: InsnIndex) -> bool {
-    const NAMES: [&[u8]; 10] = [
-        b"__stack_chk_fail",
-        b"__chk_fail",
-        b"abort",
-        b"exit",
-        b"_exit",
-        b"_Exit",
-        b"__assert_fail",
-        b"_Unwind_Resume",
-        b"__cxa_throw",
-        b"_ZSt9terminatev",
-    ];
-    match code.insns[at].flow {
-        Flow::Call(Dest::Symbol(symbol)) => {
-            let name = code.object.symbols[symbol].name;
-            NAMES.contains(&name) || name.starts_with(b"__gnat_rcheck_")
-        }
-        _ => false,
-    }
 }
 
 /// Returns the registers written by each unit in which only its own code runs.

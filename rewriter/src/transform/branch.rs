@@ -27,8 +27,7 @@ impl Transform<'_, '_, '_> {
         self.adjust_to(0)?;
         if !self.returns_twice(dest) {
             self.out.branch(Branch::Call, dest);
-            self.returns_here();
-            return Ok(());
+            return self.returns_here();
         }
         // lea 1f(%rip),%r11 ; call setjmp ; 1:
         // A second return comes to 1 through the dispatch table, so 1 needs a slot. r11 is free for
@@ -40,16 +39,17 @@ impl Transform<'_, '_, '_> {
         let patch = Patch { immediate: false, kind: elf::R_X86_64_PC32.0, target: label.into(), addend: 0 };
         self.put(&lea, &[patch])?;
         self.out.branch(Branch::Call, dest);
-        self.returns_here();
         self.out.label(label);
-        Ok(())
+        self.returns_here()
     }
 
-    /// Marks the place to which a call returns, for the unwind tables.
-    fn returns_here(&mut self) {
+    /// Marks the place to which a call returns, for the unwind tables. Emits a trap there if the
+    /// call is not to return (see `ends`).
+    fn returns_here(&mut self) -> Result<(), Refusal> {
         if self.facts.unwind.knows(self.at) {
             self.out.label(Label::After(self.at));
         }
+        if self.facts.stops.contains(&self.at) { self.stop() } else { Ok(()) }
     }
 
     /// Says whether a call may return a second time, as the support code's `setjmp` and its like
@@ -125,8 +125,7 @@ impl Transform<'_, '_, '_> {
             }
         };
         self.region(register, Opcode::Call_rm64)?;
-        self.returns_here();
-        Ok(())
+        self.returns_here()
     }
 
     pub(super) fn jump_indirect(&mut self, ins: Instruction) -> Result<(), Refusal> {

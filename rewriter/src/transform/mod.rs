@@ -55,6 +55,8 @@ pub(crate) struct Facts<'x, 'o, 'a> {
     pub graph: &'x FlowGraph,
     pub effects: &'x PerInsn<Effects>,
     pub states: &'x PerInsn<State>,
+    /// Calls that a trap follows.
+    pub stops: &'x HashSet<InsnIndex>,
     pub live: &'x Liveness,
     /// Says for each instruction whether %al may hold a count of vector registers (see `count`).
     pub counts: &'x PerInsn<bool>,
@@ -76,8 +78,24 @@ impl<'x, 'o, 'a> Facts<'x, 'o, 'a> {
         found: &'x Found,
         (mode, budget): (Mode, bool),
     ) -> Self {
-        let Found { graph, effects, states, live, counts, pads, r15, slots, arrays } = found;
-        Facts { code, addresses, graph, effects, states, live, counts, pads, r15, slots, arrays, unwind, mode, budget }
+        let Found { graph, effects, states, stops, live, counts, pads, r15, slots, arrays } = found;
+        Facts {
+            code,
+            addresses,
+            graph,
+            effects,
+            states,
+            stops,
+            live,
+            counts,
+            pads,
+            r15,
+            slots,
+            arrays,
+            unwind,
+            mode,
+            budget,
+        }
     }
 
     /// Refuses calls whose landing pad begins with an empty stack. An unwinder cannot give the pad
@@ -228,8 +246,7 @@ impl<'x, 'o, 'a> Transform<'x, 'o, 'a> {
             Flow::Return => return self.ret(ins),
             Flow::Stop => {
                 // hlt is privileged. Some libraries crash with it on purpose, and ud2 crashes too.
-                self.delta = None;
-                return self.put(&Instruction::with(Opcode::Ud2), &[]);
+                return self.stop();
             }
             Flow::Next => {}
         }
@@ -264,6 +281,12 @@ impl<'x, 'o, 'a> Transform<'x, 'o, 'a> {
             _ if self.stack_arithmetic(ins)? => Ok(()),
             _ => self.ordinary(ins),
         }
+    }
+
+    /// Emits a trap.
+    fn stop(&mut self) -> Result<(), Refusal> {
+        self.delta = None;
+        self.put(&Instruction::with(Opcode::Ud2), &[])
     }
 
     /// Rewrites an instruction that needs no change but of its operands.

@@ -1,0 +1,57 @@
+//! Traps after calls that are not to return: the original code after such a call belongs to other
+//! paths only.
+
+use crate::code::{Flow, Index, Old};
+use crate::difference::{Difference, unproved, wrong};
+use crate::endless;
+use crate::facts::Facts;
+use crate::walk::{Stand, Walk};
+use iced_x86::Code as Opcode;
+
+impl Walk<'_, '_, '_> {
+    /// Checks the trap of the new code after a call. It may stand where the original program goes
+    /// on only if the call does not return.
+    pub(crate) fn stops(&self, call: Index, stand: &Stand) -> Result<(), Difference> {
+        if self.new_insn(stand.place)?.ins.code() != Opcode::Ud2 {
+            return wrong("the trap after a call does not follow it");
+        }
+        let old = &self.context.old;
+        let Some(behind) = old.behind_padding(call) else { return Ok(()) };
+        if endless::calls(old, call) || old.ends_before_cold_part(call) {
+            return Ok(());
+        }
+        match self.graph.facts.get(&behind) {
+            Some(known) if !known.has_stack_of(&stand.facts, behind) => Ok(()),
+            Some(_) => wrong("the new code stops after a call that may return"),
+            None => unproved("the new code stops after a call that may return"),
+        }
+    }
+
+    /// Checks the way from a call to a label that other code reaches with another stack. No trap
+    /// stands there, so the call may return. The label's code must be right for both.
+    pub(crate) fn goes_on(&self, label: Index, facts: &Facts) -> Result<(), Difference> {
+        let old = &self.context.old;
+        let traps = old.is_trap(label) || old.flow[label] == Flow::Stop;
+        if self.graph.entry[label] && facts.height() != Some(0) && !traps {
+            return wrong("control comes from a call into a function with something on the stack");
+        }
+        Ok(())
+    }
+}
+
+impl Old<'_, '_> {
+    /// Returns the instruction that control reaches after a call and its padding.
+    fn behind_padding(&self, call: Index) -> Option<Index> {
+        let mut next = self.text.next(call)?;
+        while self.text.insns[next].is_nop() {
+            next = self.text.next(next)?;
+        }
+        Some(next)
+    }
+
+    /// Says whether the unlikely part of a function begins after a call.
+    fn ends_before_cold_part(&self, call: Index) -> bool {
+        let insn = &self.text.insns[call];
+        self.begins_cold_part(insn.section as usize, insn.end())
+    }
+}

@@ -1,0 +1,87 @@
+//! Calls that are not to return: the new code has a trap after them exactly where it may.
+
+mod support;
+
+use sfi_rewriter::{Options, rewrite};
+use sfi_validator::validate;
+use support::{object, words};
+
+/// A trap after a call, and a nop of two bytes.
+const TRAP: [u8; 2] = [0x0f, 0x0b];
+const NOP: [u8; 2] = [0x66, 0x90];
+
+/// Each function ends with a call that is not to return. Another function follows, or a label that
+/// other code reaches with another stack.
+const SOURCES: [(&str, &str); 3] = [
+    (
+        "f: push %rbx\ncall unknown\n.size f,.-f\n.globl g\n.type g,@function\ng: ret\n.size g,.-g\n",
+        "control comes from a call into a function with something on the stack",
+    ),
+    (
+        "f: push %rax\ncall *(%rdi)\n.size f,.-f\n.globl g\n.type g,@function\ng: ret\n.size g,.-g\n",
+        "control comes from a call into a function with something on the stack",
+    ),
+    (
+        "f: push %rbp\nmov %rsp,%rbp\nsub $48,%rsp\nmov %rsp,-32(%rbp)\ntest %rdi,%rdi\nje 1f\n\
+         mov %rsi,-32(%rbp)\ncall exit\n1: mov -32(%rbp),%rsp\nadd $48,%rsp\npop %rbp\nret\n.size f,.-f\n",
+        "is not known to be the one at its entry",
+    ),
+];
+
+/// Assembles functions, of which the first is `f`.
+fn assembled(text: &str) -> Vec<u8> {
+    let directory = tempfile::tempdir().expect("temporary directory");
+    let source = directory.path().join("ends.s");
+    std::fs::write(&source, format!(".globl f\n.type f,@function\n{text}")).expect("source");
+    object(&source, &[]).expect("assembles")
+}
+
+/// Replaces the only place of some bytes.
+fn replaced(bytes: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
+    let places: Vec<usize> = (0..bytes.len()).filter(|at| bytes[*at..].starts_with(from)).collect();
+    assert_eq!(places.len(), 1, "{from:x?}");
+    let mut bytes = bytes.to_vec();
+    bytes[places[0]..places[0] + from.len()].copy_from_slice(to);
+    bytes
+}
+
+#[test]
+fn a_missing_trap_after_a_call_is_noticed() {
+    for (text, said) in SOURCES {
+        let original = assembled(text);
+        let output = rewrite(&original, &Options::default()).expect("rewritten");
+        let proof = validate(&original, &output.bytes, &output.traces);
+        assert!(proof.holds(), "{text}:\n{}", words(&proof));
+        let proof = validate(&original, &replaced(&output.bytes, &TRAP, &NOP), &output.traces);
+        assert!(!proof.holds() && words(&proof).contains(said), "{text}:\n{}", words(&proof));
+    }
+}
+
+/// The name decides in both objects. A function of another name may return to a label with the
+/// stack that other code brings there.
+#[test]
+fn a_trap_after_a_call_that_may_return_is_noticed() {
+    let text = "f: push %rbx\ntest %edi,%edi\nje 1f\ncall exit\n1: pop %rbx\nret\n.size f,.-f\n";
+    let original = assembled(text);
+    let output = rewrite(&original, &Options::default()).expect("rewritten");
+    assert!(validate(&original, &output.bytes, &output.traces).holds());
+    let renamed = |bytes: &[u8]| replaced(bytes, b"\0exit\0", b"\0exot\0");
+    let words = words(&validate(&renamed(&original), &renamed(&output.bytes), &output.traces));
+    assert!(words.contains("wrong: the new code stops after a call that may return"), "{words}");
+}
+
+/// An object's own function is believed by its code only, whatever its name and its binding.
+#[test]
+fn an_own_function_of_such_a_name_may_return() {
+    for binding in [".globl exit", ".weak exit", ".local exit"] {
+        let text = format!(
+            "f: push %rbx\ntest %edi,%edi\nje 1f\ncall exit\n1: pop %rbx\nret\n.size f,.-f\n\
+             {binding}\n.type exit,@function\nexit: ret\n.size exit,.-exit\n"
+        );
+        let original = assembled(&text);
+        let output = rewrite(&original, &Options::default()).expect("rewritten");
+        let proof = validate(&original, &output.bytes, &output.traces);
+        assert!(proof.holds(), "{binding}:\n{}", words(&proof));
+        assert!(!output.bytes.windows(2).any(|bytes| bytes == TRAP), "{binding}: a trap follows the call");
+    }
+}
