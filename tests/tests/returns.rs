@@ -6,8 +6,8 @@ use sfi_loader::{CallError, DomainSpec, FaultKind, TypedFn, World};
 use sfi_tests::{run::must, sandbox};
 use std::process::Command;
 
-/// `returns` loads another stack pointer if `exit` returns, as no compiler means it. `runs_on` would
-/// run into `next`, and return to a word of its own frame. `goes_on` is right in any case.
+/// `returns` loads another stack pointer if `exit` returns, as no compiler means it. `runs_on`
+/// would run into `next`, and return to a word of its own frame. `goes_on` is right in any case.
 const CALLER: &str = "
         .globl  returns, runs_on, next, goes_on
         .type   returns,@function
@@ -93,7 +93,7 @@ fn a_function_that_returns_meets_a_trap() {
     for mode in [Mode::Write, Mode::Full, Mode::Match] {
         let (caller, callee) = (object(CALLER, mode), object(CALLEE, mode));
         for together in [false, true] {
-            let mut world = || {
+            let world = || {
                 let domain = DomainSpec::new("a").mode(mode).object("caller.o", caller.clone());
                 let domain = match together {
                     true => domain.object("callee.o", callee.clone()),
