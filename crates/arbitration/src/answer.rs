@@ -156,9 +156,9 @@ impl Arbiter {
             libc::SYS_getuid | libc::SYS_geteuid | libc::SYS_getgid | libc::SYS_getegid => Ok(0),
             libc::SYS_uname => process::uname(cx, a),
             libc::SYS_sysinfo => process::sysinfo(cx, a, heap.size()),
-            libc::SYS_getrlimit => process::limit(cx, a, b, files.limit(), heap.size().0),
-            libc::SYS_prlimit64 if c != 0 || a > process::SELF => Err(Errno::PERM),
-            libc::SYS_prlimit64 => process::limit(cx, b, d, files.limit(), heap.size().0),
+            libc::SYS_getrlimit => process::limit(cx, [a, 0, b], files.limit(), heap.size().0),
+            libc::SYS_prlimit64 if a > process::SELF => Err(Errno::PERM),
+            libc::SYS_prlimit64 => process::limit(cx, [b, c, d], files.limit(), heap.size().0),
             libc::SYS_umask => Ok(std::mem::replace(&mut tree.umask, a as u32 & 0o777).into()),
             libc::SYS_futex => process::futex(cx, &request.args, &clock),
             // Threads have answers of their own (see `crew`). A domain without threads has one.

@@ -39,12 +39,11 @@ pub(crate) fn sysinfo(cx: &mut HostCall<'_>, out: u64, (total, free): (u64, u64)
     Ok(0)
 }
 
-/// `getrlimit`, and `prlimit64` without a new limit: writes the limit twice, as soft and as hard
-/// one.
+/// `getrlimit` and `prlimit64`: writes the limit twice, as soft and as hard one. A new limit must
+/// be the present one, as when a shell sets the size of core files to 0.
 pub(crate) fn limit(
     cx: &mut HostCall<'_>,
-    resource: u64,
-    out: u64,
+    [resource, new, out]: [u64; 3],
     descriptors: usize,
     heap: u64,
 ) -> Result<u64, Errno> {
@@ -59,8 +58,12 @@ pub(crate) fn limit(
         libc::RLIMIT_CORE | libc::RLIMIT_NPROC => 0,
         _ => u64::MAX,
     };
+    let limits = [value.to_le_bytes(), value.to_le_bytes()].concat();
+    if new != 0 && cx.read(new, limits.len())? != limits {
+        return Err(Errno::PERM);
+    }
     if out != 0 {
-        cx.write(out, &[value.to_le_bytes(), value.to_le_bytes()].concat())?;
+        cx.write(out, &limits)?;
     }
     Ok(0)
 }

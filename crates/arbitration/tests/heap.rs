@@ -4,7 +4,7 @@
 mod support;
 
 use sfi_arbitration::{ARGUMENT_BYTES, Policy, Quota, Stdio};
-use support::Bench;
+use support::{BUFFER, Bench};
 
 const PAGE: u64 = 4096;
 const MIB: u64 = 1 << 20;
@@ -114,4 +114,28 @@ fn the_number_of_mappings_is_bounded() {
     assert_eq!(bench.ask(libc::SYS_mremap, &[last, PAGE, 2 * MIB, libc::MREMAP_MAYMOVE as u64]), REFUSED);
     assert_eq!(bench.ask(libc::SYS_munmap, &[last, PAGE]), 0);
     assert!(map(&mut bench, 0, PAGE, ANYWHERE) > 0);
+}
+
+/// A limit changes to nothing but what it is, and another process has none.
+#[test]
+fn limits_stay() {
+    let mut bench = Bench::new(Policy::default(), Stdio::default());
+    let (old, new) = (bench.at(BUFFER), bench.at(BUFFER + 64));
+    let set = |bench: &mut Bench, kind: u32, limits: [u64; 2]| {
+        bench.put(BUFFER + 64, &limits.map(u64::to_le_bytes).concat());
+        bench.ask(libc::SYS_prlimit64, &[0, kind.into(), new, old])
+    };
+    let refused = -i64::from(libc::EPERM);
+    for kind in [libc::RLIMIT_CORE, libc::RLIMIT_DATA, libc::RLIMIT_NOFILE, libc::RLIMIT_STACK] {
+        assert_eq!(bench.ask(libc::SYS_prlimit64, &[0, kind.into(), 0, old]), 0, "{kind}");
+        let limit = u64::from_le_bytes(bench.get(BUFFER, 8).try_into().unwrap());
+        assert_eq!(bench.get(BUFFER, 16), [limit, limit].map(u64::to_le_bytes).concat(), "{kind}");
+        assert_eq!(set(&mut bench, kind, [limit; 2]), 0, "{kind}");
+        for other in [[limit, limit ^ 4096], [limit ^ 4096, limit]] {
+            assert_eq!(set(&mut bench, kind, other), refused, "{kind}");
+        }
+    }
+    let core = u64::from(libc::RLIMIT_CORE);
+    assert_eq!(bench.ask(libc::SYS_prlimit64, &[0, core, 1 << 40, 0]), -i64::from(libc::EFAULT));
+    assert_eq!(bench.ask(libc::SYS_prlimit64, &[2, core, 0, old]), refused);
 }
