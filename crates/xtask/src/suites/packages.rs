@@ -2,6 +2,19 @@
 
 use super::results::Format;
 
+/// The flags with which programs run in domains.
+pub const FLAGS: &str = "--build-tree --program /bin/sh --net loopback --threads 16";
+/// The flags of a shell. It forks, so it has one thread. It looks for programs in directories.
+const SHELL: &str = "--build-tree --dir /tmp --dir-read /etc --dir-read /usr/bin --dir-read /usr/bin::/bin \
+    --program /bin/cat --program /bin/echo --program /bin/sh --program /bin/true --program /usr/bin/cat \
+    --program /usr/bin/chmod --program /usr/bin/cmp --program /usr/bin/cp --program /usr/bin/date \
+    --program /usr/bin/env --program /usr/bin/false --program /usr/bin/grep --program /usr/bin/head \
+    --program /usr/bin/id --program /usr/bin/ln --program /usr/bin/ls --program /usr/bin/mkdir \
+    --program /usr/bin/mv --program /usr/bin/od --program /usr/bin/perl --program /usr/bin/rm \
+    --program /usr/bin/sed --program /usr/bin/sh --program /usr/bin/sleep --program /usr/bin/sort \
+    --program /usr/bin/tail --program /usr/bin/touch --program /usr/bin/tr --program /usr/bin/true \
+    --program /usr/bin/tty --program /usr/bin/uname --program /usr/bin/wc";
+
 /// A package with a test suite of its own.
 pub struct Suite {
     /// Debian source package, or the name of a project whose sources are those of a crate.
@@ -22,6 +35,8 @@ pub struct Suite {
     /// Commands that test, in place of `make`. Each is a test, which passes if its exit status is
     /// 0.
     pub commands: &'static [&'static str],
+    /// The flags with which its programs run in domains.
+    pub flags: &'static str,
     /// The form of its results.
     pub format: Format,
     /// Limits the tests of a side. Minutes.
@@ -52,6 +67,7 @@ const USUAL: Suite = Suite {
     build: &[],
     check: &["check"],
     commands: &[],
+    flags: FLAGS,
     format: Format::Lines,
     minutes: 20,
     install: false,
@@ -85,6 +101,34 @@ const GNULIB: &[Known] = &[
 const QUICKJS: &[Known] = &[
     known("api-test", "makes a file in /tmp, which no flag grants (passes with `--dir /tmp`)"),
     known("tests/test_std.js", "makes a file in /tmp, which no flag grants, and forks with several threads"),
+];
+
+const INNER: &str = "starts the shell again, and a program that another one started starts nothing";
+const UNWAITED: &str = "ends while its forks run, and they end with it";
+
+const MKSH: &[Known] = &[
+    known("bashiop-5", INNER),
+    known("cd-pe", INNER),
+    known("fd-cloexec-2", "programs of this machine get standard input, output and error, and no other descriptor"),
+    known("fd-cloexec-3", INNER),
+    known("heredoc-9", INNER),
+    known("heredoc-tmpfile-4", UNWAITED),
+    known("heredoc-tmpfile-5", UNWAITED),
+    known("heredoc-tmpfile-7", UNWAITED),
+    known("heredoc-tmpfile-8", UNWAITED),
+    known("oksh-varfunction-mod1", INNER),
+    known("pipeline-2", INNER),
+    known("pipeline-4", INNER),
+    known("regression-48", INNER),
+    known("utf8bom-1", INNER),
+    known("utf8bom-2", INNER),
+    known("xtrace-1", INNER),
+    known("xxx-exec-environment-1", INNER),
+    known("xxx-exec-environment-2", INNER),
+    known(
+        "xxx-multi-assignment-posix-subassign",
+        "programs of this machine get no variables but those that are granted",
+    ),
 ];
 
 /// All suites, in an order in which the libraries that others need come first.
@@ -184,6 +228,14 @@ pub const SUITES: &[Suite] = &[
         ],
         part: "the tests of the shell scripts, and most rounds of the random tests, which take hours",
         known: &[&[known("./fuzzer -s1 -i300", MEMORY), known("./zstreamtest -s1 -i300", MEMORY)]],
+        ..USUAL
+    },
+    Suite {
+        package: "mksh",
+        prepare: concat!("cat > Makefile <<'END'\n", include_str!("mksh.mk"), "END\n"),
+        configure: None,
+        flags: SHELL,
+        known: &[MKSH],
         ..USUAL
     },
     // Debian has no package of it in this release.

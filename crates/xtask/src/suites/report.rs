@@ -1,8 +1,7 @@
 //! The page of the suites, docs/SUITES.md. All of it comes from the descriptions of the packages
 //! and from the results of their last runs.
 
-use super::packages::SUITES;
-use super::side::FLAGS;
+use super::packages::{FLAGS, SUITES};
 use super::stored::{Row, Stored, Sums};
 use std::fmt::Write;
 

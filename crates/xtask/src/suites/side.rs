@@ -10,8 +10,6 @@ use std::time::{Duration, Instant};
 
 /// Limit of `configure`, and of `make`, in minutes.
 const BUILDING: u64 = 20;
-/// The flags with which programs run in domains.
-pub const FLAGS: &str = "--build-tree --program /bin/sh --net loopback --threads 16";
 /// The output of the tests.
 const CHECK_LOG: &str = "sfi-check.log";
 
@@ -33,11 +31,11 @@ impl Side {
         }
     }
 
-    /// Returns the flags with which programs run.
-    fn flags(self) -> &'static str {
+    /// Returns the flags with which a suite's programs run.
+    fn flags(self, suite: &Suite) -> &'static str {
         match self {
             Side::Native => "",
-            Side::Domain => FLAGS,
+            Side::Domain => suite.flags,
         }
     }
 
@@ -82,21 +80,21 @@ impl Place<'_> {
         ensure!(copied.context("cannot run cp")?.success(), "cannot copy the sources of {}", suite.package);
         let directory = top.join(suite.folder);
         if !suite.prepare.is_empty() {
-            self.build(side, &directory, "sh", &["-c".to_owned(), suite.prepare.to_owned()])?;
+            self.build((suite, side), &directory, "sh", &["-c".to_owned(), suite.prepare.to_owned()])?;
         }
         if let Some(arguments) = suite.configure {
             if !directory.join("configure").exists() {
-                self.build(side, &directory, "autoreconf", &["-fi".to_owned()])?;
+                self.build((suite, side), &directory, "autoreconf", &["-fi".to_owned()])?;
             }
             let root = self.root(side);
             let arguments: Vec<String> =
                 arguments.iter().map(|argument| argument.replace("{root}", &root.to_string_lossy())).collect();
-            self.build(side, &directory, "./configure", &arguments)?;
+            self.build((suite, side), &directory, "./configure", &arguments)?;
         }
         let arguments = |list: &[&str]| list.iter().map(|argument| (*argument).to_owned()).collect::<Vec<_>>();
-        self.build(side, &directory, "make", &[arguments(&["-j2"]), arguments(suite.build)].concat())?;
+        self.build((suite, side), &directory, "make", &[arguments(&["-j2"]), arguments(suite.build)].concat())?;
         if suite.install {
-            self.build(side, &directory, "make", &arguments(&["install"]))?;
+            self.build((suite, side), &directory, "make", &arguments(&["install"]))?;
         }
         let start = Instant::now();
         let (results, cut) = match suite.commands {
@@ -110,7 +108,7 @@ impl Place<'_> {
     fn check(&self, suite: &Suite, side: Side, directory: &Path) -> anyhow::Result<(Results, bool)> {
         let log = directory.join(CHECK_LOG);
         let list: Vec<String> = ["-k", "-w"].iter().chain(suite.check).map(|word| (*word).to_owned()).collect();
-        let status = self.command(side, directory, &log, suite.minutes, "make", &list)?;
+        let status = self.command((suite, side), directory, &log, suite.minutes, "make", &list)?;
         let output = fs::read(&log)?;
         let root = directory.canonicalize()?;
         let text = String::from_utf8_lossy(&output);
@@ -123,7 +121,7 @@ impl Place<'_> {
         for (number, command) in commands.iter().enumerate() {
             let log = directory.join(format!("{number}-{CHECK_LOG}"));
             let arguments = ["-c".to_owned(), (*command).to_owned()];
-            let status = self.command(side, directory, &log, suite.minutes, "sh", &arguments)?;
+            let status = self.command((suite, side), directory, &log, suite.minutes, "sh", &arguments)?;
             let outcome = if status.success() { results::Outcome::Pass } else { results::Outcome::Fail };
             results.insert((*command).to_owned(), Entry { outcome, tests: 1 });
             cut |= is_timeout(status);
@@ -137,9 +135,9 @@ impl Place<'_> {
     }
 
     /// Runs a step of a build, which must succeed.
-    fn build(&self, side: Side, directory: &Path, program: &str, arguments: &[String]) -> anyhow::Result<()> {
+    fn build(&self, of: (&Suite, Side), directory: &Path, program: &str, arguments: &[String]) -> anyhow::Result<()> {
         let log = directory.join("sfi-build.log");
-        let status = self.command(side, directory, &log, BUILDING, program, arguments)?;
+        let status = self.command(of, directory, &log, BUILDING, program, arguments)?;
         if !status.success() {
             bail!("`{program} {}` failed ({status}); its output is in {}", arguments.join(" "), log.display());
         }
@@ -149,7 +147,7 @@ impl Place<'_> {
     /// Runs a command with the side's compiler, and its output in a file.
     fn command(
         &self,
-        side: Side,
+        (suite, side): (&Suite, Side),
         directory: &Path,
         log: &Path,
         minutes: u64,
@@ -166,7 +164,7 @@ impl Place<'_> {
             .args(arguments)
             .current_dir(directory)
             .env("CC", side.compiler())
-            .env("SFI_RUN_FLAGS", side.flags())
+            .env("SFI_RUN_FLAGS", side.flags(suite))
             .env("CFLAGS", "-O2")
             .env("PATH", path)
             .env("LC_ALL", "C")

@@ -3,7 +3,7 @@
 
 use super::packages::{SUITES, Suite};
 use super::results;
-use super::side::{self, FLAGS};
+use super::side;
 use crate::measured::{self, SCHEMA};
 use crate::setup;
 use anyhow::Context;
@@ -59,7 +59,7 @@ impl Row {
             package: suite.package.to_owned(),
             version,
             date,
-            flags: FLAGS.to_owned(),
+            flags: suite.flags.to_owned(),
             native: Sums::of(native),
             domain: Sums::of(domain),
             differences: differences.map(|(test, outcome)| (test, results::word(outcome).to_owned())).collect(),
