@@ -24,6 +24,9 @@ const PROC: u32 = 0x9fa0;
 #[derive(Clone, Debug)]
 pub(crate) struct GrantedFile {
     directory: Arc<OwnedFd>,
+    /// Device and inode of the directory. In `/proc`, where each process has inodes of its own,
+    /// the directory's name.
+    place: OsString,
     name: OsString,
     /// `NOFOLLOW`, except for entries of `/proc`, which no domain can change.
     follow: OFlags,
@@ -35,6 +38,21 @@ type Kind = (FileType, u64);
 
 fn kind(stat: &Stat) -> Kind {
     (file_system::kind(stat), stat.st_rdev)
+}
+
+/// Returns device and inode of a directory.
+fn place(directory: &OwnedFd) -> std::io::Result<OsString> {
+    let stat = rustix::fs::fstat(directory)?;
+    Ok(format!("{}:{}", stat.st_dev, stat.st_ino).into())
+}
+
+/// Returns the name of a directory of `/proc`. This process is `self` in it, as in any other.
+fn own_name(directory: &Path) -> OsString {
+    let own = format!("/proc/{}", std::process::id());
+    match directory.strip_prefix(own) {
+        Ok(rest) => Path::new("/proc/self").join(rest).into(),
+        Err(_) => directory.into(),
+    }
 }
 
 impl GrantedFile {
@@ -62,12 +80,23 @@ impl GrantedFile {
                     path = parent.join(OsStr::from_bytes(text.as_bytes()));
                 }
                 _ => {
+                    let place = if magic { own_name(&parent) } else { place(&directory)? };
                     let (directory, name) = (Arc::new(directory), name.to_owned());
-                    return Ok(GrantedFile { directory, name, follow, kind });
+                    return Ok(GrantedFile { directory, place, name, follow, kind });
                 }
             }
         }
         Err(Error::from_raw_os_error(libc::ELOOP))
+    }
+
+    /// Returns a word for its directory, its name and its kind.
+    pub(crate) fn identity(&self) -> OsString {
+        let (kind, device) = self.kind;
+        let mut word = OsString::from(format!("{:o}:{device}:", kind.as_raw_mode()));
+        word.push(&self.place);
+        word.push("/");
+        word.push(&self.name);
+        word
     }
 
     /// Opens the file that has the name now. It must have the kind that was granted.

@@ -7,6 +7,7 @@ use crate::errno::Errno;
 use crate::file_system;
 use crate::granted_file::GrantedFile;
 use rustix::fs::{Mode, OFlags};
+use std::ffi::OsString;
 use std::io::{Error, ErrorKind};
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -62,6 +63,16 @@ impl Preopen {
     /// There is no such file, or it is a directory.
     pub fn file(host: &Path, guest: impl AsRef<str>, writable: bool) -> std::io::Result<Preopen> {
         Ok(Preopen { guest: absolute("", guest.as_ref()), root: Root::File(GrantedFile::new(host)?), writable })
+    }
+
+    /// Returns a word that tells the granted directory or file from others. A process that opens a
+    /// grant by its name once more compares it, because the domain may have renamed directories on
+    /// the way to it.
+    pub fn identity(&self) -> OsString {
+        match &self.root {
+            Root::Directory { identity: (device, inode), .. } => format!("{device}:{inode}").into(),
+            Root::File(file) => file.identity(),
+        }
     }
 
     /// Lets paths cross into file systems that are mounted beneath the directory.
@@ -306,6 +317,30 @@ mod tests {
         let rest = |path: &str| located(&tree, path);
         assert_eq!(rest("/dev/urandom"), Ok(("".into(), false)));
         assert_eq!(rest("/dev/random/x"), Ok(("/x".into(), false)), "a grant goes first");
+    }
+
+    #[test]
+    fn grants_are_told_from_others() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let at = |name: &str| directory.path().join(name);
+        ["one", "two"].iter().for_each(|name| std::fs::create_dir(at(name)).expect("made"));
+        for name in ["one/file", "one/other", "two/file"] {
+            std::fs::write(at(name), "").expect("written");
+        }
+        std::os::unix::fs::symlink(at("one"), at("link")).expect("a link");
+        let directory = |name: &str| Preopen::open(&at(name), "/x", true).expect("a grant").identity();
+        let file = |name: &str| Preopen::file(&at(name), "/x", true).expect("a grant").identity();
+        assert_eq!((directory("one"), file("one/file")), (directory("link"), file("link/file")));
+        assert_ne!(directory("one"), directory("two"));
+        assert_ne!(file("one/file"), file("one/other"));
+        assert_ne!(file("one/file"), file("two/file"));
+        let device = |name: &str| Preopen::file(Path::new(name), "/x", true).expect("a grant").identity();
+        assert_eq!(device("/proc/self/status"), device(&format!("/proc/{}/status", std::process::id())));
+        assert_ne!(device("/proc/self/status"), device("/proc/1/status"));
+        // The host may replace a file as programs do, by one of its kind.
+        let before = file("one/file");
+        std::fs::rename(at("one/other"), at("one/file")).expect("renamed");
+        assert_eq!(file("one/file"), before);
     }
 
     #[test]
