@@ -10,6 +10,7 @@ mod arbiters;
 mod build_tree;
 mod bundle;
 mod cmd;
+mod descendants;
 mod document;
 mod driver;
 mod gate;

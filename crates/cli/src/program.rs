@@ -1,5 +1,6 @@
 //! Running a whole program: one domain with its own libc, whose system calls are arbitrated.
 
+use crate::descendants::Descendants;
 use crate::grants::Grants;
 use crate::heap::{Heaps, Report};
 use crate::linked::{ARCHIVE, ChildOptions, script};
@@ -145,8 +146,14 @@ pub fn run(mut setup: Setup<'_>, mut bytes: Vec<u8>, fault: u8) -> anyhow::Resul
     let mut arguments = vec![setup.name.map_or_else(|| own_name(setup.path, linked), OsStr::to_owned)];
     arguments.extend_from_slice(setup.arguments);
     let program = Program { arguments, environment: setup.environment };
-    let code = start(&mut world, DOMAIN, &program, crew.as_ref(), counts, fault)?;
+    let limited = setup.time_limit.is_some() && setup.children.is_some();
+    let descendants = limited.then(Descendants::adopt).transpose().context("cannot adopt processes")?;
+    let code = start(&mut world, DOMAIN, &program, crew.as_ref(), counts, fault);
     drop((report, world, crew));
+    if let Some(descendants) = descendants {
+        descendants.end().context("cannot end the processes that the program left")?;
+    }
+    let code = code?;
     match successor.run() {
         Some(error) => Err(error).context("cannot run the program that replaces this one"),
         None => Ok(code),
