@@ -55,7 +55,7 @@ pub use descriptors::Stdio;
 pub use log::{Counts, Logger, Record};
 pub use policy::{CLOCK_RESOLUTION, Denial, Policy, Quota};
 pub use process::Exit;
-pub use programs::{Beneath, Options, Startable};
+pub use programs::{Beneath, Options, Startable, variable};
 pub use spawn::Successor;
 pub use start::{ARGUMENT_BYTES, Program, arguments, random_bytes};
 pub use tree::Preopen;

@@ -119,8 +119,10 @@ impl Startable {
         self
     }
 
-    /// Grants a program that runs in a domain. `runner` is called as `runner OPTIONS --cwd=GUEST
-    /// --env=NAME=VALUE... --argv0=NAME FILE -- ARGUMENTS`, as `sfi run --started` expects it.
+    /// Grants a program that runs in a domain. `runner` is called as `runner OPTIONS
+    /// --variables=COUNT --cwd=GUEST --argv0=NAME FILE -- ARGUMENTS`, as `sfi run --started`
+    /// expects it. Its environment holds the program's, because other users may read arguments:
+    /// [`variable`] 0 has `NAME=VALUE`, and so on.
     ///
     /// # Errors
     /// There is no such file.
@@ -141,25 +143,33 @@ impl Startable {
         }
     }
 
-    /// Says whether the domain could have changed the file, so that it would choose the code.
+    /// Says whether the domain could have changed the file that the kernel runs, the program or its
+    /// runner, so that it would choose the code.
     pub(crate) fn is_changeable(&self, preopens: &[Preopen]) -> bool {
         let changeable = |path: &Path| match stat(path) {
             Ok(stat) => preopens.iter().any(|p| p.writable && p.is((stat.st_dev, stat.st_ino))),
             Err(_) => true,
         };
-        self.is_host() && self.file.ancestors().any(changeable)
+        let file = match &self.kind {
+            Kind::Host(_) => &self.file,
+            Kind::Domain(runner, _) => runner,
+        };
+        file.ancestors().any(changeable)
     }
 
     /// Returns the command that starts the program.
     pub(crate) fn command(&self, start: &Start) -> Command {
-        let name = start.arguments.first().map_or(OsStr::new(&self.name), OsString::as_os_str);
+        let own = OsStr::new(&self.name);
+        let name = start.arguments.first().map_or(own, OsString::as_os_str);
         let rest = start.arguments.iter().skip(1);
         let mut command;
         match &self.kind {
             Kind::Host(variables) => {
                 use std::os::unix::process::CommandExt;
                 command = Command::new(&self.file);
-                command.arg0(name).args(rest).env_clear();
+                // Some programs do another one's work under its name.
+                let is_own = name == own || Some(name) == Path::new(own).file_name();
+                command.arg0(if is_own { name } else { own }).args(rest).env_clear();
                 command.envs(start.environment.iter().filter_map(|text| allowed(text, variables)));
                 command.envs(std::env::var_os(PATH).map(|value| (PATH, value)));
             }
@@ -168,9 +178,9 @@ impl Startable {
                 command.args(options);
                 let option = |name: &str, value: &OsStr| [OsStr::new(name), value].join(OsStr::new(""));
                 // A name without a value would mean the host's value.
-                for text in start.environment.iter().filter(|text| text.as_bytes().contains(&b'=')) {
-                    command.arg(option("--env=", text));
-                }
+                let variables = start.environment.iter().filter(|text| text.as_bytes().contains(&b'='));
+                let named: Vec<_> = variables.zip(0..).map(|(text, at)| (variable(at), text)).collect();
+                command.arg(format!("--variables={}", named.len())).envs(named);
                 if !start.working.is_empty() {
                     command.arg(option("--cwd=", OsStr::new(&start.working)));
                 }
@@ -179,6 +189,12 @@ impl Startable {
         }
         command
     }
+}
+
+/// Returns the name of a variable of a runner, which holds a variable of the program. The kernel's
+/// loader and the runner know no such name.
+pub fn variable(at: usize) -> String {
+    format!("SFI_VARIABLE_{at}")
 }
 
 /// Finds the program that a domain means.
@@ -253,9 +269,25 @@ mod tests {
         let program = Startable::domain("p", Path::new("/bin/sh"), Path::new("/sfi"), options).expect("a file");
         let command = program.command(&start(&["A=b", "HOME", "--dir=/"]));
         let sh = std::fs::canonicalize("/bin/sh").expect("a shell");
-        let expected = ["/sfi", "run", "--started", "--env=A=b", "--env=--dir=/", "--cwd=/w", "--argv0=me"];
+        let expected = ["/sfi", "run", "--started", "--variables=2", "--cwd=/w", "--argv0=me"];
         let (front, back) = (expected.map(OsStr::new), ["--", "--env", "x"].map(OsStr::new));
         assert_eq!(words(&command), [&front[..], &[sh.as_os_str()], &back].concat());
+        // The variables are no arguments, and their names are not the domain's choice.
+        let given: Vec<_> = command.get_envs().collect();
+        let values = [("SFI_VARIABLE_0", "A=b"), ("SFI_VARIABLE_1", "--dir=/")];
+        assert_eq!(given, values.map(|(name, value)| (OsStr::new(name), Some(OsStr::new(value)))));
+    }
+
+    #[test]
+    fn the_hosts_programs_have_their_own_names() {
+        let program = Startable::host("/bin/rbash", Path::new("/bin/sh")).expect("a shell");
+        for (name, expected) in
+            [("rbash", "rbash"), ("/bin/rbash", "/bin/rbash"), ("bash", "/bin/rbash"), ("-rbash", "/bin/rbash")]
+        {
+            let start = Start { arguments: vec![name.into()], environment: Vec::new(), working: String::new() };
+            let text = format!("{:?}", program.command(&start));
+            assert!(text.ends_with(&format!("\"{expected}\"")), "{name}: {text}");
+        }
     }
 
     #[test]
@@ -269,8 +301,11 @@ mod tests {
         assert!(program.is_changeable(&grant(&top, true)) && program.is_changeable(&grant(&top.join("sub"), true)));
         assert!(!program.is_changeable(&grant(&top, false)) && !program.is_changeable(&[]));
         assert!(program.is_changeable(&[Preopen::file(&file, "/f", true).expect("a grant")]));
-        let in_domain = Startable::domain("p", &file, Path::new("/sfi"), Vec::new()).expect("a file");
+        let run = |runner: &Path| Startable::domain("p", &file, runner, Vec::new()).expect("a file");
+        let in_domain = run(Path::new("/bin/sh"));
         assert!(!in_domain.is_changeable(&grant(&top, true)), "the runner verifies it");
+        assert!(run(&file).is_changeable(&grant(&top, true)), "the runner runs with all rights");
+        assert!(!run(&file).is_changeable(&grant(&top, false)));
         std::fs::remove_file(&file).expect("removed");
         assert!(program.is_changeable(&[]));
     }

@@ -123,15 +123,12 @@ impl Arbiter {
 
     /// Finds the granted program that a domain means.
     fn granted(&self, tree: &Tree, path: &str, search: bool) -> Result<Cow<'_, Startable>, Errno> {
-        let granted = meant(&self.programs, path, &tree.working, search);
-        if granted.is_some_and(|program| program.is_changeable(tree.preopens())) {
-            return Err(Errno::ACCES);
-        }
-        match (granted, &self.beneath) {
-            (Some(program), _) => Ok(Cow::Borrowed(program)),
-            (None, Some(beneath)) if !search || path.contains('/') => Ok(Cow::Owned(beneath.program(tree, path)?)),
-            _ => Err(Errno::NOENT),
-        }
+        let program = match (meant(&self.programs, path, &tree.working, search), &self.beneath) {
+            (Some(program), _) => Cow::Borrowed(program),
+            (None, Some(beneath)) if !search || path.contains('/') => Cow::Owned(beneath.program(tree, path)?),
+            _ => return Err(Errno::NOENT),
+        };
+        if program.is_changeable(tree.preopens()) { Err(Errno::ACCES) } else { Ok(program) }
     }
 
     /// Prepares a granted program with arguments, environment, descriptors and working directory.

@@ -1,5 +1,10 @@
 //! The files that a program sees if it is run by its name while it is built and tested: the build
-//! tree around the working directory, and its source tree.
+//! tree around the working directory.
+//!
+//! A program may write in its tree. So the tree that a later run finds must not depend on files
+//! that a program made or removed: the marks of a root cannot be removed (see
+//! [`crate::grants::Grants::resolve`]), and the directory above it has none. The sources outside
+//! the tree are the user's to name. What files of the tree say about them is only told.
 
 use std::path::{Path, PathBuf};
 
@@ -18,31 +23,27 @@ const MARKS: [&str; 8] = [
 /// Tests make such directories.
 const DEEP: usize = 3;
 
-/// A build tree.
-#[derive(Debug, PartialEq, Eq)]
-pub struct BuildTree {
-    /// The uppermost directory of the tree.
-    pub root: PathBuf,
-    /// The directory of its sources, if they lie outside the tree.
-    pub sources: Option<PathBuf>,
+/// Returns the marks of a directory. A link is none.
+pub fn marks(directory: &Path) -> impl Iterator<Item = PathBuf> {
+    let is_mark = |path: &PathBuf| path.symlink_metadata().is_ok_and(|file| file.is_file());
+    MARKS.iter().map(move |mark| directory.join(mark)).filter(is_mark)
 }
 
-/// Finds the build tree around a directory: the uppermost of the directories with a mark that lie
-/// one inside the other. Neither the root of the file system nor a home directory is part of a
-/// tree.
-pub fn around(directory: &Path, home: Option<&Path>) -> Option<BuildTree> {
+/// Finds the root of the build tree around a directory: the uppermost of the directories with a
+/// mark that lie one inside the other. Neither the root of the file system nor a home directory is
+/// part of a tree.
+pub fn around(directory: &Path, home: Option<&Path>) -> Option<PathBuf> {
     let is_part = |directory: &Path| {
         let may = directory.parent().is_some() && Some(directory) != home;
-        may && MARKS.iter().any(|mark| directory.join(mark).is_file())
+        may && marks(directory).next().is_some()
     };
     let first = directory.ancestors().take(DEEP + 1).find(|directory| is_part(directory))?;
-    let root = first.ancestors().take_while(|directory| is_part(directory)).last()?;
-    let sources = sources(root).filter(|sources| !sources.starts_with(root) && sources.parent().is_some());
-    Some(BuildTree { root: root.to_owned(), sources })
+    first.ancestors().take_while(|directory| is_part(directory)).last().map(Path::to_owned)
 }
 
-/// Returns the source tree that the files of a build tree name.
-fn sources(root: &Path) -> Option<PathBuf> {
+/// Returns the source directory outside a build tree that its files name. A program may have
+/// written them.
+pub fn told_sources(root: &Path) -> Option<PathBuf> {
     let read = |file: &str| std::fs::read_to_string(root.join(file)).unwrap_or_default();
     // configure logs its own command line: `$ ../configure ...`.
     let log = read("config.log");
@@ -51,7 +52,7 @@ fn sources(root: &Path) -> Option<PathBuf> {
     let cache = read("CMakeCache.txt");
     let cmake = cache.lines().find_map(|line| line.strip_prefix("CMAKE_HOME_DIRECTORY:INTERNAL="));
     let named = configure.and_then(|path| Path::new(path).parent()).or(cmake.map(Path::new))?;
-    root.join(named).canonicalize().ok()
+    root.join(named).canonicalize().ok().filter(|sources| !sources.starts_with(root) && sources.is_dir())
 }
 
 #[cfg(test)]
@@ -69,11 +70,14 @@ mod tests {
         let at = |path: &str| around(&build.join(path), None);
         assert_eq!(at("tests"), None);
         std::fs::write(build.join("tests/Makefile"), "").expect("written");
-        let tree = |root: &str, sources| BuildTree { root: build.join(root), sources };
-        assert_eq!(at("tests/one/two"), Some(tree("tests", None)));
+        assert_eq!(at("tests/one/two"), Some(build.join("tests")));
+        std::os::unix::fs::symlink("tests/Makefile", build.join("Makefile")).expect("a link");
+        assert_eq!(at("tests"), Some(build.join("tests")), "a link is no mark");
         std::fs::write(build.join("config.log"), "  $ ../../src/configure CC=x\n").expect("written");
-        let whole = BuildTree { root: build.clone(), sources: Some(source) };
-        assert_eq!(at("tests"), Some(whole));
+        assert_eq!(at("tests"), Some(build.clone()));
+        assert_eq!(told_sources(&build), Some(source));
+        std::fs::write(build.join("config.log"), "  $ ./configure CC=x\n").expect("written");
+        assert_eq!(told_sources(&build), None);
         assert_eq!(around(&build, Some(&build)), None);
         assert_eq!(around(&top, None), None);
     }

@@ -1,8 +1,9 @@
 //! Options of `sfi run` that grant system calls to a program.
 
-use crate::build_tree::{self, BuildTree};
+use crate::build_tree;
 use crate::linked::{self, ChildOptions};
-use anyhow::Context;
+use crate::render::visible;
+use anyhow::{Context, ensure};
 use sfi_arbitration::{Arbiter, Beneath, Denial, Logger, Policy, Preopen, Quota, Record, Startable, Stdio, manifest};
 use sfi_loader::manifest::{Log, Time};
 use std::ffi::OsString;
@@ -25,11 +26,12 @@ pub struct Grants {
     /// Program: a directory like --dir that it may not change.
     #[arg(long = "dir-read", value_name = "HOST[::GUEST]")]
     pub readable: Vec<String>,
-    /// Program: inside a build tree it sees that tree and may change it, reads the tree's sources,
-    /// starts in this working directory, and has this environment. It may start the tree's outputs
-    /// of `sfi cc` as --program says. The tree is that of Makefiles,
-    /// or of configure, CMake or Meson, around the working directory. Elsewhere this option grants
-    /// nothing. Programs that are run by their names use it by default.
+    /// Program: inside a build tree it sees that tree and may change it, but not remove the files
+    /// that mark its root. It starts in this working directory, and has this environment. It may
+    /// start the tree's outputs of `sfi cc` as --program says. The tree is that of Makefiles,
+    /// or of configure, CMake or Meson, around the working directory. Sources outside the tree need
+    /// --dir-read. Elsewhere this option grants nothing. Programs that are run by their names use
+    /// it by default.
     #[arg(long)]
     pub build_tree: bool,
     /// Program: its directories include the file systems that are mounted beneath them. The
@@ -100,6 +102,10 @@ pub struct Grants {
     /// At the end, print on standard error how often each system call was made and refused.
     #[arg(long)]
     pub count_syscalls: bool,
+    /// The directory or file that a grant was for the program that started this one, in the order
+    /// of the grants.
+    #[arg(long = "same", hide = true, value_name = "IDENTITY")]
+    identities: Vec<OsString>,
 }
 
 impl Grants {
@@ -116,16 +122,9 @@ impl Grants {
             let preopen = Preopen::file(Path::new(host), guest, writable);
             preopens.push(preopen.with_context(|| format!("cannot grant the file `{host}`"))?);
         }
-        let tree = self.tree()?;
-        if let Some((_, tree)) = &tree {
-            let may = !self.read_only;
-            for (path, writable) in [(Some(&tree.root), may), (tree.sources.as_ref(), false)] {
-                let Some(path) = path else { continue };
-                let guest = path.to_str().context("the build tree's name is not UTF-8")?;
-                let preopen = Preopen::open(path, guest, writable);
-                preopens.push(preopen.with_context(|| format!("cannot open the directory `{guest}`"))?);
-            }
-        }
+        let identities: Vec<OsString> = preopens.iter().map(Preopen::identity).collect();
+        let is_same = self.identities.is_empty() || self.identities == identities;
+        ensure!(is_same, "a granted directory or file is another one than at the start of the first program");
         let written = self.max_written.map_or(u64::MAX, |mebibytes| mebibytes.saturating_mul(1 << 20));
         let (descriptors, created) = (self.max_descriptors, self.max_created);
         let children = self.max_children;
@@ -133,15 +132,15 @@ impl Grants {
         let calls = manifest::calls(&self.allow, &self.deny)?;
         let (denial, clock) = (self.denied, self.clock_resolution.0);
         let (mut programs, mut beneath) = (Vec::new(), None);
-        if let Some(options) = options {
+        if let Some(options) = options.map(|options| options.same(&identities)) {
+            let options = &options;
             programs = self.programs.iter().map(|grant| self.startable(grant, options)).collect::<Result<_, _>>()?;
-            beneath = tree.as_ref().map(|_| in_tree(options)).transpose()?;
+            beneath = self.build_tree.then(|| in_tree(options)).transpose()?;
         }
         let loopback = self.net.is_some();
         let mut policy =
             Policy { calls, preopens, denial, quota, clock, programs, beneath, loopback, ..Policy::default() };
-        let working = tree.as_ref().and_then(|(directory, _)| directory.to_str());
-        if let Some(directory) = self.cwd.as_deref().or(working) {
+        if let Some(directory) = &self.cwd {
             policy = policy.start_in(directory).with_context(|| format!("cannot start in `{directory}`"))?;
         }
         let arbiter = Arbiter::new(policy, Stdio::inherit()?).program();
@@ -165,6 +164,7 @@ impl Grants {
     }
 
     /// Returns the options that give another program these grants, without those to start programs.
+    /// The build tree must be resolved.
     pub fn words(&self) -> Vec<OsString> {
         let mut words: Vec<OsString> = Vec::new();
         let lists = [
@@ -177,7 +177,7 @@ impl Grants {
         for (option, list) in lists {
             words.extend(list.iter().map(|value| format!("--{option}={value}").into()));
         }
-        let flags = [("build-tree", self.build_tree), ("mounts", self.mounts), ("read-only", self.read_only)];
+        let flags = [("mounts", self.mounts), ("read-only", self.read_only)];
         words.extend(flags.iter().filter(|(_, set)| *set).map(|(option, _)| format!("--{option}").into()));
         words.extend(self.net.iter().map(|net| format!("--net={net}").into()));
         words.extend(self.max_written.iter().map(|most| format!("--max-written={most}").into()));
@@ -195,15 +195,46 @@ impl Grants {
         words
     }
 
-    /// Returns the working directory and the build tree around it, if the user asked for it and
-    /// there is one.
-    pub fn tree(&self) -> anyhow::Result<Option<(PathBuf, BuildTree)>> {
-        if !self.build_tree {
-            return Ok(None);
+    /// Puts grants of the root and of its marks in the place of `--build-tree`, once for a program
+    /// and all that it starts. Outside of a build tree the option is gone.
+    pub fn resolve(&mut self) -> anyhow::Result<()> {
+        if !std::mem::take(&mut self.build_tree) {
+            return Ok(());
         }
         let directory = std::env::current_dir().context("cannot find the working directory")?;
-        let home = std::env::home_dir();
-        Ok(build_tree::around(&directory, home.as_deref()).map(|tree| (directory, tree)))
+        let Some(root) = build_tree::around(&directory, std::env::home_dir().as_deref()) else { return Ok(()) };
+        let name = |path: &Path| match path.to_str().map(|name| (name, name.contains("::"))) {
+            Some((name, false)) => Ok(name.to_owned()),
+            Some((name, true)) => anyhow::bail!("the build tree's name `{}` has `::` in it", visible(name)),
+            None => anyhow::bail!("the build tree's name is not UTF-8"),
+        };
+        self.tell_sources(&root);
+        // The entry of a grant stays where it is. Without its marks the tree of a later run would
+        // be another one.
+        self.files.extend(build_tree::marks(&root).map(|mark| name(&mark)).collect::<Result<Vec<_>, _>>()?);
+        self.directories.push(name(&root)?);
+        let working = directory.to_str().context("the working directory's name is not UTF-8")?;
+        self.cwd.get_or_insert_with(|| working.to_owned());
+        self.build_tree = true;
+        Ok(())
+    }
+
+    /// Tells the user about sources outside a build tree that no option grants.
+    fn tell_sources(&self, root: &Path) {
+        let Some(sources) = build_tree::told_sources(root) else { return };
+        let mut granted = self.directories.iter().chain(&self.readable);
+        let holds = |name: &String| {
+            let host = name.split_once("::").map_or(name.as_str(), |(host, _)| host);
+            Path::new(host).canonicalize().is_ok_and(|directory| sources.starts_with(directory))
+        };
+        if !granted.any(holds) {
+            let name = sources.to_string_lossy();
+            eprintln!(
+                "sfi: the sources of this build tree seem to lie in `{0}`, which is not granted; \
+                if they do: SFI_RUN_FLAGS='--build-tree --dir-read {0}'",
+                visible(&name)
+            );
+        }
     }
 
     /// Returns the grants for writing and for reading: the name on the host, the name in the
@@ -230,7 +261,9 @@ fn runner() -> anyhow::Result<PathBuf> {
 /// Lets a program start the programs of its build tree, in domains of their own.
 fn in_tree(options: &ChildOptions) -> anyhow::Result<Beneath> {
     let options = options.clone();
-    Ok(Beneath { runner: runner()?, options: Box::new(move |head| Some(options.with(linked::mode(head)?))) })
+    let options =
+        move |head: &[u8]| linked::mode(head).filter(|mode| options.may_start(*mode)).map(|m| options.with(m));
+    Ok(Beneath { runner: runner()?, options: Box::new(options) })
 }
 
 /// Adds a log on standard error. It ends after `records` calls.

@@ -1,7 +1,7 @@
 //! The form of a program's file, and the options with which one program starts another.
 
 use sfi_loader::Mode;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 
 /// First bytes of a linked program: a shell script that runs the archive after it.
 const HEADER: &[u8] = b"#!/bin/sh\nexec sfi run ";
@@ -38,13 +38,30 @@ pub fn is_program(bytes: &[u8]) -> bool {
 
 /// The options of `sfi run` with which a program starts others in domains of their own.
 #[derive(Clone, Debug)]
-pub struct ChildOptions(pub Vec<OsString>);
+pub struct ChildOptions {
+    pub words: Vec<OsString>,
+    /// The mode of the program that starts others.
+    pub mode: Mode,
+}
 
 impl ChildOptions {
+    /// Adds the identities of the granted directories and files, which must be the same again.
+    pub fn same(&self, identities: &[OsString]) -> ChildOptions {
+        let same = |identity: &OsString| [OsStr::new("--same="), identity].join(OsStr::new(""));
+        let words = self.words.iter().cloned().chain(identities.iter().map(same)).collect();
+        ChildOptions { words, ..*self }
+    }
+
+    /// Says whether a program of this mode reads no more than the one that starts it. That one may
+    /// have written the other.
+    pub fn may_start(&self, mode: Mode) -> bool {
+        self.mode != Mode::Full || mode == Mode::Full
+    }
+
     /// Returns the options for a program whose objects satisfy `mode`.
     pub fn with(&self, mode: Mode) -> Vec<OsString> {
         let first = ["run".into(), "--started".into(), format!("--mode={mode}").into()];
-        first.into_iter().chain(self.0.iter().cloned()).collect()
+        first.into_iter().chain(self.words.iter().cloned()).collect()
     }
 }
 

@@ -121,12 +121,18 @@ fn a_build_tree_is_granted_and_nothing_else() {
     bench.write("build/config.log", b"  $ ../source/configure CC=x\n");
     let here = tests.display();
     let granted = |line: &str| format!("{line}|1|oak|{here}|{name}");
-    for (argument, line) in
-        [("../inside", "inside"), ("../../source/data", "data"), ("../../outside", ""), ("/etc/passwd", "")]
-    {
+    let sources = format!("--build-tree --dir-read {}", source.display());
+    for (argument, line, with) in [
+        ("../inside", "inside", "inside"),
+        ("../../source/data", "", "data"),
+        ("../../outside", "", ""),
+        ("/etc/passwd", "", ""),
+    ] {
         assert_eq!(out(&run(&bench, &tests, None, Path::new(argument))), granted(line), "{argument}");
+        let named = run(&bench, &tests, Some(&sources), Path::new(argument));
+        assert_eq!((out(&named), named.stderr.len()), (granted(with), 0), "{argument}");
     }
-    assert_eq!(out(&run(&bench, &tests, None, &source.join("data"))), granted("data"));
+    assert_eq!(out(&run(&bench, &tests, Some(&sources), &source.join("data"))), granted("data"));
     // The program cannot change the sources.
     let made = run(&bench, &source, None, Path::new("data"));
     assert_eq!((out(&made), source.join("made").exists()), (nothing.clone(), false));

@@ -122,9 +122,14 @@ pub struct Args {
     /// secret.
     #[arg(long, value_parser = parse_seed)]
     seed: Option<[u8; 32]>,
-    /// A program started this one: it is a program, and its environment is that of --env alone.
+    /// A program started this one: it is a program, and its environment is that of --env and of
+    /// --variables alone.
     #[arg(long, hide = true)]
     started: bool,
+    /// Number of variables that the program which started this one gave to it, in variables of this
+    /// process (`sfi_arbitration::variable`).
+    #[arg(long, hide = true, default_value_t = 0, value_name = "COUNT")]
+    variables: usize,
     /// Arguments for the domains.
     #[arg(last = true)]
     args: Vec<OsString>,
@@ -297,20 +302,23 @@ fn run_manifest(args: &Args, bytes: Vec<u8>, profile: Option<&mut Profile>) -> a
 
 /// Runs an archive or object as a whole program.
 fn run_program(args: &Args, bytes: Vec<u8>) -> anyhow::Result<ExitCode> {
+    let mut grants = args.grants.clone();
+    grants.resolve()?;
+    let passed = (0..args.variables).map(sfi_arbitration::variable);
+    let passed = passed.map(|name| std::env::var_os(&name).with_context(|| format!("`{name}` is missing")));
+    let asked = [passed.collect::<Result<Vec<_>, _>>()?, args.environment.clone()].concat();
+    let all = !args.started && grants.build_tree;
     let setup = program::Setup {
         path: &args.manifest,
         mode: args.mode,
         memory: args.memory << 20,
         stack: args.stack << 20,
         control_stack: args.control_stack,
-        grants: &args.grants,
-        children: (!args.started).then(|| ChildOptions(inherited(args))),
+        grants: &grants,
+        children: (!args.started).then(|| ChildOptions { words: inherited(args, &grants), mode: args.mode }),
         arguments: &args.args,
         name: args.argv0.as_deref(),
-        environment: program::environment(
-            args.environment.iter().map(OsString::as_os_str),
-            !args.started && args.grants.tree()?.is_some(),
-        ),
+        environment: program::environment(asked.iter().map(OsString::as_os_str), all),
         seed: args.seed,
         clock: args.clock,
         time_limit: args.time_limit,
@@ -323,8 +331,8 @@ fn run_program(args: &Args, bytes: Vec<u8>) -> anyhow::Result<ExitCode> {
 }
 
 /// Returns the options that give another program what this one has.
-fn inherited(args: &Args) -> Vec<OsString> {
-    let mut words = args.grants.words();
+fn inherited(args: &Args, grants: &Grants) -> Vec<OsString> {
+    let mut words = grants.words();
     let values = [
         ("memory", args.memory.to_string()),
         ("stack", args.stack.to_string()),

@@ -1,0 +1,123 @@
+//! Programs that a program starts get no more than it has.
+//!
+//! Needs musl-gcc (Debian package musl-tools). A missing compiler fails the tests.
+
+mod support;
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+use support::{Bench, root, sfi, succeed};
+
+/// Builds the hostile program in a directory of a bench.
+fn hostile(mode: &str) -> Bench {
+    let bench = Bench::new();
+    let file = root().join("fixtures/processes/hostile.c");
+    succeed(sfi(&bench, &["cc"]).env("SFI_MODE", mode).args(["-O2", "-w"]).arg(file).args(["-o", "hostile"]));
+    bench
+}
+
+/// Runs a command. Returns its output, errors last.
+fn out(command: &mut Command) -> String {
+    let output = command.output().expect("runs");
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+/// Runs the program in a directory with a Makefile.
+fn in_tree(bench: &Bench, tree: &Path, words: &[&str]) -> String {
+    fs::copy(bench.path("hostile"), tree.join("hostile")).expect("copied");
+    let mut run = sfi(bench, &["run", "--no-cache", "--build-tree", "./hostile", "--"]);
+    out(run.args(words).current_dir(tree))
+}
+
+#[test]
+fn a_tree_names_no_sources() {
+    let bench = hostile("write");
+    let tree = bench.directory().canonicalize().expect("a path").join("tree");
+    fs::create_dir(&tree).expect("made");
+    fs::write(tree.join("Makefile"), "").expect("written");
+    let all = in_tree(&bench, &tree, &["sources", "/etc/passwd"]);
+    let missing = "No such file or directory";
+    assert_eq!(all, format!("first: {missing}\nchild: {missing}\nstart: No error information 1\n"));
+    // The next run says what is missing, and reads no more.
+    let all = in_tree(&bench, &tree, &["read", "/etc/passwd"]);
+    assert!(all.starts_with(&format!("child: {missing}\n")) && all.contains("--dir-read /etc'"), "{all}");
+}
+
+#[test]
+fn a_tree_keeps_its_root() {
+    let bench = hostile("write");
+    let top = bench.directory().canonicalize().expect("a path").join("outer");
+    let tree = top.join("plain/build");
+    fs::create_dir_all(&tree).expect("made");
+    for directory in [&top, &tree] {
+        fs::write(directory.join("Makefile"), "").expect("written");
+    }
+    let outside = top.join("outside");
+    let busy = "Resource busy";
+    for _ in 0..2 {
+        let all = in_tree(&bench, &tree, &["root", outside.to_str().expect("a path")]);
+        assert!(all.starts_with(&format!("unlink: {busy}\nrename: {busy}\nfirst: ")), "{all}");
+        assert!(!all.contains("open") && all.contains("\nchild: "), "{all}");
+        assert!(!outside.exists());
+    }
+}
+
+#[test]
+fn a_grant_is_the_same_directory_again() {
+    let bench = hostile("write");
+    for directory in ["d/a/conf", "out/conf"] {
+        fs::create_dir_all(bench.path(directory)).expect("made");
+    }
+    bench.write("out/conf/secret", b"");
+    bench.write("d/a/conf/secret", b"");
+    let link = |to: &str| symlink(to, bench.path("d/link")).expect("a link");
+    let run = || {
+        let grants = ["--dir", "d::/", "--dir-read", "d/a/conf::/conf", "--program", "/self=hostile"];
+        out(sfi(&bench, &["run", "--no-cache"]).args(grants).args(["./hostile", "--", "swap"]))
+    };
+    link("../out");
+    let all = run();
+    assert!(all.starts_with("renamed 0 0\nstart: No error information 2\n"), "{all}");
+    assert!(all.contains("is another one than at the start"), "{all}");
+    // A link to the directory itself leads to what was granted.
+    fs::remove_file(bench.path("d/a")).expect("removed");
+    fs::rename(bench.path("d/b"), bench.path("d/a")).expect("renamed");
+    link("b");
+    assert_eq!(run(), "renamed 0 0\nchild: open\nstart: No error information 0\n");
+}
+
+#[test]
+fn the_command_itself_is_out_of_reach() {
+    let bench = hostile("write");
+    fs::create_dir_all(bench.path("d/bin")).expect("made");
+    fs::copy(env!("CARGO_BIN_EXE_sfi"), bench.path("d/bin/sfi")).expect("copied");
+    bench.write("d/evil", b"#!/bin/sh\necho native code\n");
+    fs::set_permissions(bench.path("d/evil"), fs::Permissions::from_mode(0o700)).expect("changed");
+    let mut run = Command::new(bench.path("d/bin/sfi"));
+    run.args(["run", "--no-cache", "--dir", "d::/", "--program", "/self=hostile", "./hostile", "--", "runner"]);
+    let all = out(run.current_dir(bench.directory()));
+    assert_eq!(all, "renamed 0\nstart: Permission denied 0\n");
+}
+
+#[test]
+fn a_program_starts_none_that_reads_more() {
+    let (bench, other) = (hostile("full"), hostile("write"));
+    bench.write("Makefile", b"");
+    let mut run = sfi(&bench, &["run", "--no-cache", "--mode", "full", "--build-tree", "./first", "--"]);
+    fs::rename(bench.path("hostile"), bench.path("first")).expect("renamed");
+    fs::copy(other.path("hostile"), bench.path("hostile")).expect("copied");
+    assert!(out(run.args(["root", "/x"])).ends_with("start: Exec format error 0\n"));
+}
+
+#[test]
+fn a_time_limit_ends_what_forks_left() {
+    let bench = hostile("write");
+    let mut run = sfi(&bench, &["run", "--no-cache", "--time-limit", "1", "--dir", ".", "--program", "/bin/sh"]);
+    run.args(["./hostile", "--", "orphan"]).stdout(Stdio::null()).stderr(Stdio::null());
+    assert_eq!(run.status().expect("runs").code(), Some(3));
+    std::thread::sleep(Duration::from_secs(3));
+    assert!(!bench.path("mark").exists());
+}
