@@ -13,8 +13,8 @@
 //! - `frames`, `landings`: the unwind tables.
 //! - `facts`, `leaves`, `endless`, `graph`: the original's control flow.
 //! - `context`: both programs side by side.
-//! - `walk`, `control`, `stops`, `arrays`, `copies`, `masked`: the lockstep. `alike` handles the
-//!   common case, `machine` over `value` all others.
+//! - `walk`, `control`, `between`, `stops`, `arrays`, `copies`, `masked`: the lockstep. `alike`
+//!   handles the common case, `machine` over `value` all others.
 //! - `flow`: lost registers, and whether they are needed.
 //! - `tables`, `exceptions`: data, symbols, records for the unwinder.
 //! - `prove`, `report`: the findings.
@@ -24,6 +24,7 @@
 
 mod alike;
 mod arrays;
+mod between;
 mod checked;
 mod code;
 mod context;

@@ -50,7 +50,8 @@ impl Walk<'_, '_, '_> {
 
     /// Says whether a branch skips a string instruction that runs zero times: the instruction
     /// alone, which then keeps its pointers and the flags, or a whole stretch in which it is the
-    /// only one.
+    /// only one. At the end of such a stretch the data stack pointer may move to its place at a
+    /// label, on both ways.
     pub(crate) fn skips_string(&self, branch: &Insn, begin: (usize, u64), end: (usize, u64)) -> bool {
         let (section, over) = (branch.section as usize, branch.ins.near_branch_target());
         let mut at = branch.end();
@@ -64,11 +65,32 @@ impl Walk<'_, '_, '_> {
                 strings.push(insn);
             }
         }
-        let whole = begin == (section, branch.offset()) && end == (section, over);
+        let whole =
+            begin == (section, branch.offset()) && end.0 == section && self.only_moves_stack(section, over, end.1);
         let repeats = |insn: &&Insn| insn.ins.has_rep_prefix() || insn.ins.has_repne_prefix();
         branch.ins.mnemonic() == Mnemonic::Jrcxz
             && at == over
             && matches!(strings[..], [string] if repeats(&string) && (whole || string.end() == over))
+    }
+
+    /// Says whether the new code between two offsets only moves the data stack pointer, by
+    /// constants.
+    fn only_moves_stack(&self, section: usize, from: u64, to: u64) -> bool {
+        let mut at = from;
+        while at < to {
+            let Some(insn) = self.context.new.at(section, at).map(|at| &self.context.new.insns[at]) else {
+                return false;
+            };
+            let ins = &insn.ins;
+            let moves = ins.code() == Opcode::Lea_r64_m
+                && (ins.op0_register(), ins.memory_base()) == (Register::R15, Register::R15)
+                && ins.memory_index() == Register::None;
+            if !moves && !insn.is_nop() {
+                return false;
+            }
+            at = insn.end();
+        }
+        at == to
     }
 
     /// Checks that skipped code changes nothing but flags, which are unknown then.

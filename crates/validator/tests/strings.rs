@@ -44,3 +44,41 @@ fn flags_that_a_copy_needs_are_not_those_of_a_comparison() {
         words(&proof)
     );
 }
+
+/// A fill before a loop. The data stack pointer moves to its place at the loop after it.
+const FILLED: &str = "
+    .globl f
+    .type f,@function
+f:  sub $8,%rsp
+    mov $512,%ecx
+    rep stosq
+1:  call g@PLT
+    jmp 1b
+    .section .note.GNU-stack,\"\",@progbits
+";
+
+/// A fill of nothing is skipped. The data stack pointer must move nevertheless.
+#[test]
+fn a_skipped_fill_moves_the_stack_pointer_too() {
+    let directory = tempfile::tempdir().expect("temporary directory");
+    let source = directory.path().join("filled.s");
+    std::fs::write(&source, FILLED).expect("source");
+    let original = object(&source, &[]).expect("assembles");
+    for mode in [Mode::Write, Mode::Full] {
+        let output = rewrite(&original, &Options { mode, ..Default::default() }).expect("rewritten");
+        let proof = validate(&original, &output.bytes, &output.traces);
+        assert!(proof.holds(), "{}", words(&proof));
+        // `jrcxz`, over the fill, to `lea -16(%r15),%r15`.
+        let moves = [0x4d, 0x8d, 0x7f, 0xf0];
+        let is_skip = |at: &usize| {
+            let over = at + 2 + usize::from(output.bytes[at + 1]);
+            output.bytes[*at] == 0xe3 && output.bytes[over..].starts_with(&moves)
+        };
+        let skips: Vec<usize> = (0..output.bytes.len() - 0x100).filter(is_skip).collect();
+        assert_eq!(skips.len(), 1, "{skips:?}");
+        let mut skipped = output.bytes.clone();
+        skipped[skips[0] + 1] += moves.len() as u8;
+        let proof = validate(&original, &skipped, &output.traces);
+        assert!(words(&proof).contains("moves the data stack pointer"), "{}", words(&proof));
+    }
+}

@@ -25,3 +25,12 @@ g:      cmp     %rsi,%rdx
 h:      vmaskmovdqu %xmm2,%xmm3
         ret
         .size   h,.-h
+# A label follows, with another place of the data stack pointer.
+        .globl  before_label
+        .type   before_label,@function
+before_label:
+        sub     $8,%rsp
+        maskmovdqu %xmm1,%xmm0
+1:      call    outside@PLT
+        jmp     1b
+        .size   before_label,.-before_label
