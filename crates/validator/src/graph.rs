@@ -42,6 +42,9 @@ pub(crate) struct Graph {
     pub label: Vec<bool>,
     /// Instructions where functions begin.
     pub entry: Vec<bool>,
+    /// Those of them that are functions only because their address is taken and no jump around
+    /// them can lead there.
+    presumed: HashSet<Index>,
     /// Instructions that the dispatch slots may lead to.
     pub taken: Vec<bool>,
     /// Labels of which some pointer or instruction gives the address. The addresses of the others
@@ -91,8 +94,20 @@ struct Receivers {
 }
 
 impl Graph {
-    /// Finds the control flow.
+    /// Finds the control flow. A taken label is no function if its function comes to it with
+    /// something on the stack.
     pub(crate) fn find(context: &Context<'_, '_>, unwinding: &Unwinding) -> Graph {
+        let graph = Graph::with(context, unwinding, &HashSet::new());
+        let mut inner = graph.presumed.clone();
+        if !inner.is_empty() {
+            let other = Graph::with(context, unwinding, &inner);
+            inner.retain(|at| other.facts.get(at).is_some_and(|facts| facts.height() != Some(0)));
+        }
+        if inner.is_empty() { graph } else { Graph::with(context, unwinding, &inner) }
+    }
+
+    /// Finds the control flow. `inner`: taken labels that are no functions.
+    fn with(context: &Context<'_, '_>, unwinding: &Unwinding, inner: &HashSet<Index>) -> Graph {
         let old = &context.old;
         let count = old.text.insns.len();
         let mut factory = InstructionInfoFactory::new();
@@ -105,6 +120,7 @@ impl Graph {
             effects: effects.collect(),
             label: vec![false; count],
             entry: vec![false; count],
+            presumed: HashSet::new(),
             taken: vec![false; count],
             pointed: vec![false; count],
             open: vec![false; count],
@@ -125,7 +141,7 @@ impl Graph {
             landings: unwinding.landings(old),
         };
         graph.labels(old);
-        graph.groups(old);
+        graph.groups(old, inner);
         graph.leaves = Leaves::find(old, &graph.effects, &graph.group, &graph.entry);
         graph.flow(old);
         graph
@@ -259,7 +275,7 @@ impl Graph {
     }
 
     /// Joins code that jumps connect. Finds the taken labels inside functions with indirect jumps.
-    fn groups(&mut self, old: &Old<'_, '_>) {
+    fn groups(&mut self, old: &Old<'_, '_>, inner: &HashSet<Index>) {
         let count = self.label.len();
         let mut parent: Vec<u32> = (0..count as u32).collect();
         for at in 0..count {
@@ -299,7 +315,8 @@ impl Graph {
             }
         }
         extents.sort_unstable();
-        for at in (0..count).filter(|&at| self.taken[at] && !old.is_trap(at)) {
+        let taken: Vec<Index> = (0..count).filter(|&at| self.taken[at] && !old.is_trap(at)).collect();
+        for &at in &taken {
             let (section, offset) = (old.text.insns[at].section as usize, old.text.insns[at].offset());
             let before = extents.partition_point(|e| (e.0, e.1) <= (section, offset));
             match before.checked_sub(1).map(|n| extents[n]) {
@@ -308,10 +325,9 @@ impl Graph {
                         join(&mut parent, at, first);
                     }
                 }
-                _ => {
-                    self.entry[at] = true;
-                    self.open[at] = true;
-                }
+                _ if self.entry[at] => self.open[at] = true,
+                _ if !inner.contains(&at) => self.presume(at),
+                _ => {}
             }
         }
         self.group = (0..count).map(|at| root(&mut parent, at)).collect();
@@ -322,21 +338,27 @@ impl Graph {
             (0..count).filter(|&at| old.flow[at] == Flow::JumpIndirect).map(|at| self.group[at]).collect();
         let saving: HashSet<u32> = (0..count).filter(|&at| old.saves_stack(at)).map(|at| self.group[at]).collect();
         let data: HashSet<Index> = self.entries.iter().flat_map(|entries| entries.values().copied()).collect();
-        for at in (0..count).filter(|&at| self.taken[at] && !old.is_trap(at)) {
+        for &at in &taken {
             let group = self.group[at];
             let received = old.pad[at].is_some() && saving.contains(&group) && !jumping.contains(&group);
             if !self.entry[at] && received && !data.contains(&at) {
                 self.receivers.entry(group).or_default().labels.push(at);
                 continue;
             }
-            if !self.entry[at] && !jumping.contains(&self.group[at]) {
-                self.entry[at] = true;
-                self.open[at] = true;
+            if !self.entry[at] && !jumping.contains(&self.group[at]) && !inner.contains(&at) {
+                self.presume(at);
             }
             if !self.entry[at] {
                 self.interior.entry(self.group[at]).or_default().push(at);
             }
         }
+    }
+
+    /// Takes a label for a function that some pointer calls.
+    fn presume(&mut self, at: Index) {
+        self.presumed.insert(at);
+        self.entry[at] = true;
+        self.open[at] = true;
     }
 
     /// Follows control from the entries until the facts no longer change.

@@ -48,6 +48,9 @@ pub(crate) struct FlowGraph {
     /// Instructions where functions begin. They are called, exported, or taken as an address and
     /// named by a function symbol.
     pub entry: PerInsn<bool>,
+    /// Those of them that are functions only because their address is taken and no jump of their
+    /// unit can lead there.
+    pub presumed: Vec<InsnIndex>,
     /// Unit of each instruction. The number is an instruction of the unit.
     pub unit: PerInsn<u32>,
     /// Targets of indirect jumps, by unit: labels whose address is taken and that are no entries.
@@ -219,8 +222,13 @@ fn is_entry_jump(entry: &PerInsn<bool>, code: &Code<'_, '_>, dest: Dest) -> bool
     insn_of(code, dest).is_none_or(|target| entry[target])
 }
 
-/// Builds the graph.
-pub(crate) fn build(code: &Code<'_, '_>, addresses: &Addresses, unwind: &Unwind) -> FlowGraph {
+/// Builds the graph. `inner`: taken labels that are known to be no functions.
+pub(crate) fn build(
+    code: &Code<'_, '_>,
+    addresses: &Addresses,
+    unwind: &Unwind,
+    inner: &HashSet<InsnIndex>,
+) -> FlowGraph {
     let mut label = code.per_insn(false);
     let mut entry = code.per_insn(false);
     let mut end = code.per_insn(false);
@@ -261,15 +269,17 @@ pub(crate) fn build(code: &Code<'_, '_>, addresses: &Addresses, unwind: &Unwind)
         let function = symbol.is_function();
         // A local function symbol that only jumps and switches reach is a .cold part and no
         // function.
-        let inner = jumped[target] || addresses.taken[target] || code.is_padded_part(index, target);
-        if symbol.is_open() || (function && (addresses.pointed[target] || !inner)) {
+        let inside = jumped[target] || addresses.taken[target] || code.is_padded_part(index, target);
+        if symbol.is_open() || (function && (addresses.pointed[target] || !inside)) {
             entry[target] = true;
         }
     }
     // A taken label outside every function's extent is a function that lacks a symbol.
-    for (at, insn) in code.insns.iter_enumerated() {
-        if addresses.taken[at] && function_around(code, insn).is_none() {
+    let mut presumed = Vec::new();
+    for (at, insn) in code.insns.iter_enumerated().filter(|(at, _)| addresses.taken[*at] && !inner.contains(at)) {
+        if !entry[at] && function_around(code, insn).is_none() {
             entry[at] = true;
+            presumed.push(at);
         }
     }
     // Functions share the trap of their section, and nothing else.
@@ -281,11 +291,14 @@ pub(crate) fn build(code: &Code<'_, '_>, addresses: &Addresses, unwind: &Unwind)
     // so it is called.
     let jumping: HashSet<u32> =
         code.insns.keys().filter(|&at| code.insns[at].flow == Flow::JumpIndirect).map(|at| unit[at]).collect();
-    let inner = |at: InsnIndex| !entry[at] && function_around(code, &code.insns[at]).is_some();
-    let far = Far::find(code, addresses, &unit, inner);
+    let inside = |at: InsnIndex| !entry[at] && function_around(code, &code.insns[at]).is_some();
+    let far = Far::find(code, addresses, &unit, inside);
     let receivers: HashSet<InsnIndex> = far.all().collect();
-    for at in code.insns.keys() {
-        entry[at] |= addresses.taken[at] && !jumping.contains(&unit[at]) && !receivers.contains(&at);
+    for at in code.insns.keys().filter(|at| addresses.taken[*at] && !inner.contains(at)) {
+        if !entry[at] && !jumping.contains(&unit[at]) && !receivers.contains(&at) {
+            entry[at] = true;
+            presumed.push(at);
+        }
     }
     let mut interior = HashMap::<u32, Vec<InsnIndex>>::new();
     let mut pointed = HashMap::<u32, Vec<InsnIndex>>::new();
@@ -300,6 +313,7 @@ pub(crate) fn build(code: &Code<'_, '_>, addresses: &Addresses, unwind: &Unwind)
         looped,
         end,
         entry,
+        presumed,
         unit,
         interior,
         pointed,

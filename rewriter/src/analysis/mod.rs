@@ -7,6 +7,7 @@ pub(crate) mod ends;
 pub(crate) mod flow;
 pub(crate) mod frame_walk;
 pub(crate) mod height;
+pub(crate) mod inner;
 pub(crate) mod jumps;
 pub(crate) mod live;
 pub(crate) mod own;
@@ -57,8 +58,8 @@ pub(crate) fn run(
     unwind: &Unwind,
     (mode, budget): (Mode, bool),
 ) -> (Found, Vec<Refusal>) {
-    let mut graph = flow::build(code, addresses, unwind);
     let mut effects = regs::effects(&code.insns);
+    let mut graph = inner::graph(code, addresses, unwind, &effects);
     let budgeted = if budget { regs::bit(sfi_contract::budget::REGISTER) } else { 0 };
     let names = |at: &crate::object::decode::InsnIndex| {
         !code.insns[*at].is_nop() && (effects[*at].uses | effects[*at].writes) & budgeted != 0
@@ -71,7 +72,7 @@ pub(crate) fn run(
     let mut states = height::heights(code, &graph, &effects, true);
     graph.find_mixed(&states);
     let mut stops = ends::find(code, &graph, &states);
-    let mut refusals = height::check_return_addresses(code, &effects, &states);
+    let mut refusals = height::check_return_addresses(code, &graph, &effects, &states);
     refusals.extend(named);
     refusals.extend(height::check_returns(code, &graph, &states));
     refusals.extend(own::check(code, &graph, &effects, &states, &stops));
