@@ -1,7 +1,7 @@
 //! The meaning of original instructions that have no single new counterpart, spelled out.
 
 use crate::code::Insn;
-use crate::machine::{Fields, Machine, Unknown, unknown};
+use crate::machine::{Fields, Machine, Unknown};
 use crate::sets::number;
 use crate::value::Values;
 use iced_x86::{Instruction, InstructionInfoFactory, Mnemonic, OpKind, Register};
@@ -20,17 +20,22 @@ impl Machine {
         let wide = ins.op1_register().is_gpr64();
         let address = self.address(values, insn, fields)?;
         let mut work = self.clone();
-        let scratch = if wide { Register::R11 } else { Register::R11D };
+        // Any other register than that of the offset.
+        let (at, whole, low) = match number(ins.op1_register()) {
+            Some(11) => (10, Register::R10, Register::R10D),
+            _ => (11, Register::R11, Register::R11D),
+        };
+        let scratch = if wide { whole } else { low };
         let offset = self.read(values, ins.op1_register());
         // The reference: lea, extension, sar, lea, load, test, store.
-        work.registers[11] = offset;
+        work.registers[at] = offset;
         if !wide {
-            let extend = Instruction::with2(Code::Movsxd_r64_rm32, Register::R11, Register::R11D);
+            let extend = Instruction::with2(Code::Movsxd_r64_rm32, whole, low);
             work.reference(values, factory, extend)?;
         }
-        let shift = Instruction::with2(Code::Sar_rm64_imm8, Register::R11, if wide { 6 } else { 5 });
+        let shift = Instruction::with2(Code::Sar_rm64_imm8, whole, if wide { 6 } else { 5 });
         work.reference(values, factory, shift)?;
-        let place = values.sum(address, work.registers[11], if wide { 8 } else { 4 }, 0);
+        let place = values.sum(address, work.registers[at], if wide { 8 } else { 4 }, 0);
         let size = if wide { 8 } else { 4 };
         let word = self.load(values, place, size);
         let mut work = self.clone();
@@ -39,10 +44,6 @@ impl Machine {
         test.set_has_lock_prefix(false);
         test.set_op0_kind(OpKind::Register);
         test.set_op0_register(scratch);
-        if number(ins.op1_register()) == Some(11) {
-            // The reference uses the register that holds the offset, so it cannot follow this.
-            return unknown(ins);
-        }
         work.reference(values, factory, Ok(test))?;
         self.flags = work.flags;
         if ins.mnemonic() != Mnemonic::Bt {

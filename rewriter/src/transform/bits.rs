@@ -54,21 +54,29 @@ impl Transform<'_, '_, '_> {
         let address = self.scratch(avoid, BIT_SLOT)?;
         let word = self.scratch(avoid, BIT_SLOT + 1)?;
         let offset = ins.op1_register();
-        let mut lea = ins;
-        lea.set_code(Opcode::Lea_r64_m);
-        lea.set_has_lock_prefix(false);
-        lea.set_op0_kind(OpKind::Register);
-        lea.set_op0_register(address.register);
-        lea.set_op1_kind(OpKind::Memory);
-        self.put_operand(lea, false, false)?;
+        let thread = ins.segment_prefix() == Register::FS;
+        if thread {
+            let displacement = self.displacement_patch(&ins)?;
+            self.thread_address(&ins, displacement.as_slice(), address.register, word.register)?;
+        } else {
+            let mut lea = ins;
+            lea.set_code(Opcode::Lea_r64_m);
+            lea.set_has_lock_prefix(false);
+            lea.set_op0_kind(OpKind::Register);
+            lea.set_op0_register(address.register);
+            lea.set_op1_kind(OpKind::Memory);
+            self.put_operand(lea, false, false)?;
+        }
         let (shift, scale, extend) = if wide { (6, 8, Opcode::Mov_r64_rm64) } else { (5, 4, Opcode::Movsxd_r64_rm32) };
         self.put_new(Instruction::with2(extend, word.register, offset))?;
         self.put_new(Instruction::with2(Opcode::Sar_rm64_imm8, word.register, shift))?;
         let sum = MemoryOperand::with_base_index_scale(address.register, word.register, scale);
         self.put_new(Instruction::with2(Opcode::Lea_r64_m, address.register, sum))?;
 
+        // The validator knows thread locals by their place in the window.
+        let base = if thread { like(Register::EAX, address.register) } else { address.register };
         if ins.has_lock_prefix() {
-            self.locked_bit_test(ins, address.register, word.register)?;
+            self.locked_bit_test(ins, base, word.register)?;
             self.release(word)?;
             return self.release(address);
         }
@@ -78,7 +86,7 @@ impl Transform<'_, '_, '_> {
         } else {
             (Opcode::Mov_r32_rm32, Opcode::Mov_rm32_r32)
         };
-        let place = MemoryOperand::with_base(address.register);
+        let place = MemoryOperand::with_base(base);
         let ins_load =
             Instruction::with2(load, value, place).map_err(|e| self.refuse(Reason::NoSafeForm, e.to_string()))?;
         let ins_store =

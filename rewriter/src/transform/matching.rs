@@ -11,7 +11,6 @@ use crate::refusal::{Reason, Refusal};
 use crate::text::emit::{Branch, Patch, ShortBranch};
 use iced_x86::{Code as Opcode, Instruction, MemoryOperand, Register};
 use sfi_contract::Mode;
-use sfi_contract::layout::{HEADER_BASE, TCB};
 use sfi_contract::matching::{BRANCH, HEAD, Pattern, STORE, STORE_KEEPING_FLAGS};
 use sfi_contract::policy::{self, Memory};
 
@@ -79,13 +78,7 @@ impl Transform<'_, '_, '_> {
     }
 
     /// Rewrites a store to `%fs:d(base,index,s)`. Its registers hold no address that a check could
-    /// test, so the whole address is computed:
-    ///
-    /// ```text
-    /// lea TCB+d(base,index,s),%s ; mov %gs:HEADER_BASE,%t ; lea (%s,%t),%s ; OP %gs:(%s32)
-    /// ```
-    ///
-    /// Says whether the instruction was one.
+    /// test, so the whole address is computed. Says whether the instruction was one.
     pub(super) fn matched_thread_store(
         &mut self,
         ins: &Instruction,
@@ -97,15 +90,7 @@ impl Transform<'_, '_, '_> {
         }
         let [address, base] = [self.scratch(0, THREAD_SLOT)?, self.scratch(0, THREAD_SLOT + 1)?];
         let (displacement, immediate): (Vec<Patch>, Vec<Patch>) = patches.iter().partition(|p| !p.immediate);
-        let mut lea = address_into(ins, address.register);
-        if displacement.is_empty() {
-            lea.set_memory_displacement64(ins.memory_displacement64().wrapping_add(TCB.symbolic()));
-        }
-        size_displacement(&mut lea, !displacement.is_empty());
-        self.put(&lea, &displacement)?;
-        self.load_fixed(base.register, HEADER_BASE)?;
-        let sum = MemoryOperand::with_base_index(address.register, base.register);
-        self.put_new(Instruction::with2(Opcode::Lea_r64_m, address.register, sum))?;
+        self.thread_address(ins, &displacement, address.register, base.register)?;
         let mut store = *ins;
         store.set_segment_prefix(Register::None);
         store.set_memory_base(address.register);

@@ -8,9 +8,9 @@ use crate::analysis::regs::bit;
 use crate::object::address::is_got;
 use crate::refusal::{Reason, Refusal};
 use crate::text::emit::{Patch, address_of, tag_of};
-use iced_x86::{Instruction, Mnemonic, OpKind, Register};
+use iced_x86::{Code as Opcode, Instruction, MemoryOperand, Mnemonic, OpKind, Register};
 use object::elf;
-use sfi_contract::layout::TCB;
+use sfi_contract::layout::{HEADER_BASE, TCB};
 use sfi_contract::policy;
 
 /// The spill place of a high byte's address (see [`Transform::scratch`]).
@@ -106,6 +106,29 @@ impl Transform<'_, '_, '_> {
         self.release(scratch)
     }
 
+    /// Emits code for the whole address of the operand `%fs:d(base,index,s)`:
+    ///
+    /// ```text
+    /// lea TCB+d(base,index,s),%to ; mov %gs:HEADER_BASE,%base ; lea (%to,%base),%to
+    /// ```
+    pub(super) fn thread_address(
+        &mut self,
+        ins: &Instruction,
+        displacement: &[Patch],
+        to: Register,
+        base: Register,
+    ) -> Result<(), Refusal> {
+        let mut lea = address_into(ins, to);
+        if displacement.is_empty() {
+            lea.set_memory_displacement64(ins.memory_displacement64().wrapping_add(TCB.symbolic()));
+        }
+        size_displacement(&mut lea, !displacement.is_empty());
+        self.put(&lea, displacement)?;
+        self.load_fixed(base, HEADER_BASE)?;
+        let sum = MemoryOperand::with_base_index(to, base);
+        self.put_new(Instruction::with2(Opcode::Lea_r64_m, to, sum))
+    }
+
     /// Returns the patch for the relocation of the current instruction's immediate.
     fn immediate_patch(&self, ins: &Instruction) -> Result<Vec<Patch>, Refusal> {
         let insn = &self.facts.code.insns[self.at];
@@ -131,7 +154,7 @@ impl Transform<'_, '_, '_> {
     }
 
     /// Returns the patch for the relocation of the current instruction's displacement.
-    fn displacement_patch(&self, ins: &Instruction) -> Result<Option<Patch>, Refusal> {
+    pub(super) fn displacement_patch(&self, ins: &Instruction) -> Result<Option<Patch>, Refusal> {
         let insn = &self.facts.code.insns[self.at];
         let Some(reloc) = self.facts.code.disp_reloc(insn) else {
             // The assembler may have resolved `lea f(%rip)` itself.

@@ -111,7 +111,8 @@ impl Transform<'_, '_, '_> {
         if let Some(none) = none {
             self.out.branch(Branch::Short(ShortBranch::Jrcxz), none);
         }
-        let flags = self.flags_live();
+        let writes_flags = effects.writes & FLAGS != 0;
+        let flags = self.flags_live() || (writes_flags && after & FLAGS != 0);
         let sums = !flags && after & FLAGS == 0 && !self.matching();
         let mut kept = Vec::new();
         for (_, low, whole, slot) in masked().filter(|(_, _, whole, _)| after & bit(*whole) != 0) {
@@ -129,7 +130,6 @@ impl Transform<'_, '_, '_> {
                 None => Instruction::with2(Opcode::Sub_rm64_r64, fixed(spill_place(slot)), whole),
             })?;
         }
-        let writes_flags = effects.writes & FLAGS != 0;
         // A compare or scan that runs zero times keeps the flags, and a jump skips it. One that
         // runs overwrites them.
         let skip = (flags && writes_flags).then(|| self.out.new_label());
