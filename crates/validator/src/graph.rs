@@ -319,15 +319,14 @@ impl Graph {
         for &at in &taken {
             let (section, offset) = (old.text.insns[at].section as usize, old.text.insns[at].offset());
             let before = extents.partition_point(|e| (e.0, e.1) <= (section, offset));
-            match before.checked_sub(1).map(|n| extents[n]) {
-                Some((in_section, _, end, first)) if in_section == section && offset < end => {
-                    if !self.entry[at] {
-                        join(&mut parent, at, first);
-                    }
-                }
-                _ if self.entry[at] => self.open[at] = true,
-                _ if !inner.contains(&at) => self.presume(at),
-                _ => {}
+            let around = before.checked_sub(1).map(|n| extents[n]);
+            let around = around.filter(|(within, _, end, _)| *within == section && offset < *end);
+            match around {
+                Some((.., first)) if !self.entry[at] => join(&mut parent, at, first),
+                Some(_) => {}
+                None if self.entry[at] => self.open[at] = true,
+                None if !inner.contains(&at) => self.presume(at),
+                None => {}
             }
         }
         self.group = (0..count).map(|at| root(&mut parent, at)).collect();

@@ -10,7 +10,7 @@
 use crate::analysis::flow::{FlowGraph, JumpKind};
 use crate::analysis::regs::{Effects, FLAGS, GPRS, Set, arguments, bits, callee_saved, results};
 use crate::object::address::insn_of;
-use crate::object::decode::{Code, Dest, Flow, Insn, PerInsn};
+use crate::object::decode::{Code, Dest, Flow, Insn, InsnIndex, PerInsn};
 use foldhash::{HashMap, HashMapExt, HashSet};
 use iced_x86::{Mnemonic, Register};
 
@@ -74,6 +74,7 @@ pub(crate) fn liveness(code: &Code<'_, '_>, graph: &FlowGraph, effects: &PerInsn
     for (passed, unit) in passed_at.iter_mut().zip(&graph.unit) {
         *passed = callee_saved() | (GPRS & !clobbered[unit]);
     }
+    let running: HashSet<InsnIndex> = code.insns.keys().filter(|&at| surely_runs(code, graph, effects, at)).collect();
     let mut before = code.per_insn(0);
     let mut after = code.per_insn(0);
     let mut changed = true;
@@ -95,10 +96,10 @@ pub(crate) fn liveness(code: &Code<'_, '_>, graph: &FlowGraph, effects: &PerInsn
                     let callee = insn_of(code, dest).map(|to| graph.unit[to]);
                     let rax =
                         if callee.is_some_and(|unit| results_in.contains(&unit)) { bits(&[Register::RAX]) } else { 0 };
-                    // Hand-written functions take arguments in any register, so every register that
-                    // the callee reads is live.
+                    // Hand-written functions take arguments in any register, and in flags, so all
+                    // that the callee reads is live.
                     let taken = insn_of(code, dest).map_or(0, |to| before[to]);
-                    (arguments() | callee_saved() | (taken & GPRS), FLAGS | rax)
+                    (arguments() | callee_saved() | (taken & (GPRS | FLAGS)), FLAGS | rax)
                 }
                 Flow::Call(_) => (arguments() | callee_saved(), call_clobbered | FLAGS),
                 Flow::CallIndirect => (effects[at].uses | arguments() | callee_saved(), call_clobbered | FLAGS),
@@ -122,6 +123,9 @@ pub(crate) fn liveness(code: &Code<'_, '_>, graph: &FlowGraph, effects: &PerInsn
                 }
                 // Control falls off the section's end.
                 Flow::Next if graph.next(code, at).is_none() => (GPRS | FLAGS, 0),
+                Flow::Next if running.contains(&at) => {
+                    (effects[at].uses, effects[at].kills | effects[at].writes & FLAGS)
+                }
                 Flow::Next => (effects[at].uses, effects[at].kills),
             };
             let live = (out & !kills) | uses;
@@ -133,6 +137,31 @@ pub(crate) fn liveness(code: &Code<'_, '_>, graph: &FlowGraph, effects: &PerInsn
         }
     }
     Liveness { before, after }
+}
+
+/// Says whether a repeated string instruction runs at least once, because its count is a number
+/// that is not zero. Then its flags are those of a comparison.
+fn surely_runs(code: &Code<'_, '_>, graph: &FlowGraph, effects: &PerInsn<Effects>, at: InsnIndex) -> bool {
+    let repeated = &code.insns[at].ins;
+    let count = bits(&[Register::RCX]);
+    if !repeated.is_string_instruction() || !(repeated.has_rep_prefix() || repeated.has_repne_prefix()) {
+        return false;
+    }
+    let mut here = at;
+    while let Some(before) = here.before().filter(|&before| graph.next(code, before) == Some(here)) {
+        if graph.label[here] || code.insns[before].flow != Flow::Next {
+            return false;
+        }
+        if effects[before].writes & count != 0 {
+            let ins = &code.insns[before].ins;
+            let whole = ins.mnemonic() == Mnemonic::Mov && ins.op0_register().size() >= 4;
+            return whole
+                && code.insns[before].imm_reloc.is_none()
+                && ins.try_immediate(1).is_ok_and(|n| n as u32 != 0);
+        }
+        here = before;
+    }
+    false
 }
 
 /// Returns the registers and flags that callers in this object read after a unit returns, before
