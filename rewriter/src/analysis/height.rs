@@ -6,7 +6,7 @@
 //! stack. Code that reads the address gets it, and code that replaces it is refused.
 
 use crate::analysis::depth::{Height, State};
-use crate::analysis::flow::{FlowGraph, JumpKind};
+use crate::analysis::flow::FlowGraph;
 use crate::analysis::regs::{Effects, bit};
 use crate::object::address::insn_of;
 use crate::object::decode::{Code, Flow, Insn, InsnIndex, PerInsn};
@@ -173,7 +173,6 @@ fn is_behind_restore(code: &Code<'_, '_>, at: InsnIndex) -> bool {
 /// known.
 pub(crate) fn check_return_addresses(
     code: &Code<'_, '_>,
-    graph: &FlowGraph,
     effects: &PerInsn<Effects>,
     states: &PerInsn<State>,
 ) -> Vec<Refusal> {
@@ -200,16 +199,6 @@ pub(crate) fn check_return_addresses(
                 }
             }
             _ => {}
-        }
-        let function = match insn.flow {
-            Flow::Jump(dest) | Flow::Branch(dest) => {
-                insn_of(code, dest).is_none_or(|to| graph.entry[to] && !code.is_trap(to))
-            }
-            Flow::JumpIndirect => graph.jump_kind(at) != JumpKind::Far && graph.jump_targets(at).is_empty(),
-            _ => false,
-        };
-        if function && matches!(states[at].rsp, Height::Known(h) if h != 0) {
-            found = Some("jumps to a function, which finds another word in place of its return address");
         }
         // pop computes its memory operand's address after moving rsp.
         let touched = touches_return_address(insn, &states[at]) && ins.mnemonic() != Mnemonic::Pop;

@@ -93,6 +93,42 @@ pub(crate) fn check(
     members.iter().copied().filter(foreign).map(|at| code.refuse(at, Reason::StackPointerUse, detail)).collect()
 }
 
+/// Refuses jumps to other functions with something on the stack, as far as heights are known. The
+/// other function would return to the word there. Such jumps also stand after calls that do not
+/// return, where compilers do not care for the way on.
+pub(crate) fn check_tails(
+    code: &Code<'_, '_>,
+    graph: &FlowGraph,
+    states: &PerInsn<State>,
+    stops: &HashSet<InsnIndex>,
+) -> Vec<Refusal> {
+    let deep = |at: InsnIndex| matches!(states[at].rsp, Height::Known(height) if height != 0);
+    let leaves = |at: InsnIndex| match code.insns[at].flow {
+        Flow::Jump(dest) | Flow::Branch(dest) => {
+            insn_of(code, dest).is_none_or(|to| graph.entry[to] && !code.is_trap(to))
+        }
+        Flow::JumpIndirect => graph.jump_kind(at) != JumpKind::Far && graph.jump_targets(at).is_empty(),
+        _ => false,
+    };
+    let mut found: Vec<InsnIndex> = code.insns.keys().filter(|&at| deep(at) && leaves(at)).collect();
+    if found.is_empty() {
+        return Vec::new();
+    }
+    let labels = graph.interior.values().flatten().copied().chain(graph.far.all());
+    let mut work: Vec<InsnIndex> = code.insns.keys().filter(|&at| graph.entry[at]).chain(labels).collect();
+    let mut reached: HashSet<InsnIndex> = work.iter().copied().collect();
+    while let Some(at) = work.pop() {
+        successors(code, graph, stops, at, |to| {
+            if reached.insert(to) {
+                work.push(to);
+            }
+        });
+    }
+    found.retain(|at| reached.contains(at));
+    let detail = "jumps to a function, which finds another word in place of its return address";
+    found.into_iter().map(|at| code.refuse(at, Reason::ReturnAddress, detail)).collect()
+}
+
 struct Own<'x, 'o, 'a> {
     code: &'x Code<'o, 'a>,
     graph: &'x FlowGraph,
