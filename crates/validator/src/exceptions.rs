@@ -272,8 +272,13 @@ impl Handler<'_, '_, '_> {
         let bytes = |data: &'_ [u8], from: u64| {
             data.get(from as usize..).and_then(|d| d.get(..length as usize).map(<[u8]>::to_vec))
         };
+        // Addresses of 32 bits become distances of 32 bits, and 0 stays 0.
+        let short = matches!((table.encoding, new.encoding), (0x03 | 0x0b, 0x1b));
+        let alike = |old: u32, new: u32| {
+            if short { matches!(old, kind::WORD | kind::SIGNED_WORD) && new == kind::PC32 } else { old == new }
+        };
         let same = bytes(old_section.data, table.actions) == bytes(self.record.data, new.actions)
-            && table.encoding == new.encoding
+            && (short || table.encoding == new.encoding)
             && table.types - table.actions == new.types - new.actions;
         if !same {
             return wrong("the actions for exceptions of a function are other ones");
@@ -285,7 +290,7 @@ impl Handler<'_, '_, '_> {
         for reloc in old_section.relocations.iter().filter(|r| inside(table.actions)(&r.offset)) {
             mine += 1;
             let at = reloc.offset - table.actions + new.actions;
-            let other = others.iter().find(|r| r.offset == at && r.kind == reloc.kind);
+            let other = others.iter().find(|r| r.offset == at && alike(reloc.kind, r.kind));
             let old = self.context.old_meaning(reloc.symbol, reloc.addend);
             let meant = other.and_then(|r| self.context.new_meaning(r.symbol, r.addend));
             if old.is_none() || old != meant {

@@ -168,6 +168,7 @@ fn relocated(object: &Object<'_>, addresses: &Addresses, index: usize) -> Option
             kind::ABSOLUTE => (target, 8),
             kind::PC64 => (target.wrapping_sub(here), 8),
             kind::PC32 | kind::PLT32 => (target.wrapping_sub(here), 4),
+            kind::WORD | kind::SIGNED_WORD => (target, 4),
             _ => return None,
         };
         // Distances of more than 32 bits would lose their upper half.

@@ -68,6 +68,7 @@ fn code_of_other_flags_is_proved() {
     let narrow = [root().join("fixtures/corpus/narrow_addresses.c")];
     let calls = [root().join("fixtures/corpus/retpolines.c")];
     let frames = [root().join("fixtures/corpus/big_frames.c")];
+    let thrown = [root().join("fixtures/programs/exceptions.cc")];
     let medium = [root().join("fixtures/corpus/medium_model.c")];
     for level in ["-O0", "-O2", "-Os"] {
         assert_eq!(prove(&frames, &[level, "-fstack-clash-protection"]), 3, "{level}");
@@ -75,6 +76,7 @@ fn code_of_other_flags_is_proved() {
             assert_eq!(prove(&medium, &[level, "-mcmodel=medium", pic]), 3, "{level} {pic}");
         }
         assert_eq!(prove(&narrow, &[level, "-fno-pic"]), 3, "{level}");
+        assert_eq!(prove(&thrown, &[level, "-std=c++17", "-fno-pic"]), 3, "{level}");
         let flags = [level, "-fcf-protection=none", "-mindirect-branch-register", "-mfunction-return=thunk-inline"];
         for branches in ["-mindirect-branch=thunk", "-mindirect-branch=thunk-inline"] {
             assert_eq!(prove(&calls, &[&flags[..], &[branches]].concat()), 3, "{level} {branches}");

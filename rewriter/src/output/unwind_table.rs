@@ -179,7 +179,13 @@ pub(crate) fn emit<'a>(
                 relocs.push(reloc(exceptions as u64 + offset, elf::R_X86_64_64.0, target, 0));
             }
             tail.extend_from_slice(&bytes);
-            // Actions and types are copied as they are.
+            // Actions and types are copied, with distances in place of short addresses. A type that
+            // catches everything is 0 in both.
+            let kind = |kind| match kind {
+                _ if !table.lsda.has_narrow_types() => kind,
+                k if [elf::R_X86_64_32.0, elf::R_X86_64_32S.0].contains(&k) => elf::R_X86_64_PC32.0,
+                k => k,
+            };
             let from = table.lsda.actions;
             let old_section = &code.object.sections[table.section];
             for r in old_section.relocs.iter().filter(|r| from <= r.offset && r.offset < table.end) {
@@ -188,7 +194,7 @@ pub(crate) fn emit<'a>(
                     let detail = "the type lies in a section that is not carried over";
                     return Err(code.refuse_offset(table.section, r.offset, Reason::ExceptionTables, detail));
                 }
-                relocs.push(reloc((body + tail.len()) as u64 + r.offset - from, r.kind, target, r.addend));
+                relocs.push(reloc((body + tail.len()) as u64 + r.offset - from, kind(r.kind), target, r.addend));
             }
             tail.extend_from_slice(&old_section.data[from as usize..table.end as usize]);
             // The unwinder reads rows and tables by words.

@@ -1,5 +1,6 @@
 //! Language-specific data: reads the call-site table of one function and writes it for the new
-//! code. Actions and types stay as they are.
+//! code. Actions and types stay as they are, but for types of code for a fixed place: they are
+//! addresses of 32 bits, and windows lie above 4 GiB. They become distances.
 //!
 //! Source: "C++ ABI for Itanium: Exception Handling", section 7; Linux Standard Base Core 5.0,
 //! section 10.5.1 (encodings).
@@ -8,6 +9,10 @@
 const OMIT: u8 = 0xff;
 /// `DW_EH_PE_absptr`
 const ABSOLUTE: u8 = 0;
+/// `DW_EH_PE_udata4`, `DW_EH_PE_sdata4`
+const WORDS: [u8; 2] = [0x03, 0x0b];
+/// `DW_EH_PE_pcrel | DW_EH_PE_sdata4`
+const DISTANCE: u8 = 0x1b;
 
 /// A call with a landing pad or actions, or one that is known to have none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +36,13 @@ pub(crate) struct Lsda {
     pub actions: u64,
     /// Offset of the end of the types, from which their indices count.
     base: u64,
+}
+
+impl Lsda {
+    /// Says whether the types are addresses of 32 bits.
+    pub(crate) fn has_narrow_types(&self) -> bool {
+        WORDS.contains(&self.types)
+    }
 }
 
 struct Cursor<'a> {
@@ -136,7 +148,8 @@ pub(crate) fn write<P>(lsda: &Lsda, sites: Vec<NewSite<P>>) -> (Vec<u8>, Vec<(u6
     lengths.push(ABSOLUTE);
     uleb(&mut lengths, records.len() as u64);
     // LPStart, absolute and 0.
-    let mut bytes = vec![ABSOLUTE, 0, 0, 0, 0, 0, 0, 0, 0, lsda.types];
+    let types = if lsda.has_narrow_types() { DISTANCE } else { lsda.types };
+    let mut bytes = vec![ABSOLUTE, 0, 0, 0, 0, 0, 0, 0, 0, types];
     if lsda.types != OMIT {
         // The field has a fixed length, because its value depends on the bytes after it.
         let behind = lengths.len() as u64 + records.len() as u64 + (lsda.base - lsda.actions);
