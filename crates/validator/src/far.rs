@@ -17,6 +17,7 @@ use crate::walk::{Block, Op, Stand, Walk};
 use iced_x86::{Code as Opcode, FlowControl, Instruction, Mnemonic, OpKind, Register};
 use sfi_contract::layout::{TCB_SCRATCH, TCB_SCRATCH_SLOTS};
 use sfi_contract::names::{CUT, DEPTH};
+use sfi_debuginfo::map::Keeping;
 
 /// Most new instructions of a store and its check.
 const MOST: usize = 60;
@@ -176,7 +177,11 @@ impl Walk<'_, '_, '_> {
         }
         let kept = |number: &&usize| !loaded.iter().any(|(register, _)| sets::number(*register) == Some(**number));
         let changed = CUT_CHANGES.iter().filter(kept).fold(sets::ALL_FLAGS, |set, number| set | whole(*number));
-        Ok(Self::LOST_TO_RECEIVERS | changed)
+        // A function that leaves r15 alone, as code does for which it is reserved, has it in its
+        // home. Nothing moves that but code that changes r15 in the original program, too.
+        let home = context.old.kept[at].how == Keeping::Home && !self.graph.changes(at, sets::R15);
+        let untouched = if home { whole(sets::R15) } else { 0 };
+        Ok((Self::LOST_TO_RECEIVERS & !untouched) | changed)
     }
 
     /// Says whether an indirect jump leads into the frame of a caller. Such a jump leaves on a

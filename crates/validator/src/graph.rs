@@ -482,6 +482,13 @@ impl Graph {
         self.receivers.get(&self.group[at]).map_or(&[], |receivers| receivers.labels.as_slice())
     }
 
+    /// Says whether the code around an instruction changes a register.
+    pub(crate) fn changes(&self, at: Index, register: usize) -> bool {
+        let same =
+            |(effects, group): (&Effects, &u32)| *group == self.group[at] && effects.changes >> register & 1 != 0;
+        self.effects.iter().zip(&self.group).any(same)
+    }
+
     /// Returns all receivers.
     pub(crate) fn all_receivers(&self) -> impl Iterator<Item = Index> {
         self.receivers.values().flat_map(|receivers| receivers.labels.iter().copied())

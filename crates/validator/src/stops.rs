@@ -16,7 +16,7 @@ impl Walk<'_, '_, '_> {
             return wrong("the trap after a call does not follow it");
         }
         let old = &self.context.old;
-        let Some(behind) = old.behind_padding(call) else { return Ok(()) };
+        let Some(behind) = self.behind_padding(call) else { return Ok(()) };
         if endless::calls(old, call) || old.ends_before_cold_part(call) {
             return Ok(());
         }
@@ -37,18 +37,20 @@ impl Walk<'_, '_, '_> {
         }
         Ok(())
     }
-}
 
-impl Old<'_, '_> {
-    /// Returns the instruction that control reaches after a call and its padding.
+    /// Returns the instruction that control reaches after a call and its padding. A function may
+    /// begin with an instruction that does nothing.
     fn behind_padding(&self, call: Index) -> Option<Index> {
-        let mut next = self.text.next(call)?;
-        while self.text.insns[next].is_nop() {
-            next = self.text.next(next)?;
+        let text = &self.context.old.text;
+        let mut next = text.next(call)?;
+        while text.insns[next].is_nop() && !self.graph.entry[next] {
+            next = text.next(next)?;
         }
         Some(next)
     }
+}
 
+impl Old<'_, '_> {
     /// Says whether the unlikely part of a function begins after a call.
     fn ends_before_cold_part(&self, call: Index) -> bool {
         let insn = &self.text.insns[call];
