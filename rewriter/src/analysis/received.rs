@@ -3,7 +3,7 @@
 //!
 //! The new code of a function that the jump skips may hold something else in such a register. It
 //! matters where a register is reserved (`-ffixed-r14`), because the receiver's function does not
-//! save it then. r15 has its home, which only code changes that changes r15 in the original program.
+//! save it then. r15 has its home. Only code that changes r15 in the original program changes that.
 
 use crate::analysis::flow::FlowGraph;
 use crate::analysis::regs::{Effects, Set, bits};
