@@ -112,7 +112,7 @@ impl Transform<'_, '_, '_> {
             self.out.branch(Branch::Short(ShortBranch::Jrcxz), none);
         }
         let writes_flags = effects.writes & FLAGS != 0;
-        let flags = self.flags_live() || (writes_flags && after & FLAGS != 0);
+        let flags = self.flags_live() || (repeats && writes_flags && after & FLAGS != 0);
         let sums = !flags && after & FLAGS == 0 && !self.matching();
         let mut kept = Vec::new();
         for (_, low, whole, slot) in masked().filter(|(_, _, whole, _)| after & bit(*whole) != 0) {
