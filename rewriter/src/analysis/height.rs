@@ -89,7 +89,8 @@ pub(crate) fn is_presumed_noreturn(code: &Code<'_, '_>, graph: &FlowGraph, at: I
     let section = insn.section as usize;
     let Some(function) = code.function_at(section, insn.offset.into()) else { return false };
     let symbol = &code.object.symbols[function];
-    symbol.size != 0 && symbol.end() <= insn.end() && graph.next(code, at).is_some()
+    let last = u64::from(insn.offset) < symbol.end() && symbol.end() <= insn.end();
+    symbol.size != 0 && last && graph.next(code, at).is_some()
 }
 
 fn transfer(code: &Code<'_, '_>, effects: &PerInsn<Effects>, at: InsnIndex, state: State) -> State {
