@@ -8,6 +8,8 @@
 //!   the code before (a call that does not return). Then the form shows that it is a switch: `%b`
 //!   is added to the value loaded from `(%b,%i,4)`. In this case the jump may lead to the entries
 //!   of all tables of its unit.
+//!   A base may be in a register across the jumps of a loop. Then all these jumps are proven
+//!   together, see [`prove_together`].
 //! - *A switch of code for a fixed place*: `jmp *table(,%i,8)`, if only such jumps name the table.
 //! - *A table of labels.* The target is loaded from an array of pointers whose base is named, and
 //!   the array holds labels of the jump's own unit.
@@ -30,6 +32,9 @@ use foldhash::{HashMap, HashMapExt, HashSet};
 use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 use std::collections::BTreeMap;
 
+/// Most rounds of one proof by induction.
+const ROUNDS: usize = 32;
+
 /// Finds the targets of all jumps that use tables, and adds them to the graph. Returns the jumps to
 /// a sum of which nothing is known.
 pub(crate) fn prove(
@@ -41,33 +46,110 @@ pub(crate) fn prove(
     let tables = Tables::new(code, graph, addresses);
     let mut open: Vec<InsnIndex> =
         code.insns.keys().filter(|&at| code.insns[at].flow == Flow::JumpIndirect && !graph.far.is_jump(at)).collect();
-    let mut sums = Vec::new();
+    let mut by_form = false;
     // A jump whose targets are known is no predecessor of other labels. This may prove another
     // jump.
     loop {
         let (mut proven, mut switches) = (Vec::new(), Vec::new());
-        sums.clear();
+        let (mut sums, mut forms) = (Vec::new(), Vec::new());
         let states = height::heights(code, graph, effects, false);
         let reach = Reach::new(code, graph, effects, &states);
+        let search = Search { code, graph, reach: &reach, tables: &tables, by_form };
         for &at in &open {
-            let search = Search { code, graph, reach: &reach, tables: &tables };
             match search.jump(at) {
                 Target::Labels(targets) => {
                     switches.extend(search.one_table(at).map(|switch| (at, switch)));
                     proven.push((at, targets));
                 }
                 Target::Pointer => {}
-                Target::Sum => sums.push(at),
+                Target::Sum => {
+                    sums.push(at);
+                    forms.extend(search.has_form(at).then_some(at));
+                }
             }
         }
         drop(reach);
-        if proven.is_empty() {
-            return sums;
-        }
-        open.retain(|at| proven.iter().all(|(done, _)| done != at));
+        let found = !proven.is_empty();
         graph.tables.extend(proven);
         graph.switches.extend(switches);
+        if !found && !prove_together(code, graph, effects, &tables, forms) {
+            if by_form {
+                return sums;
+            }
+            by_form = true;
+        }
+        open.retain(|at| !graph.tables.contains_key(at));
     }
+}
+
+/// Proves switches by induction over the jumps that are taken: if all of them led to the entries of
+/// their tables so far, the next one does so, too. A base that is in a register across jumps needs
+/// this, because the jumps themselves are on the paths to it. Says whether it found some.
+///
+/// First the jumps lead nowhere. Each round adds the targets that the paths then show, until none
+/// is new. A jump with a path that shows something else is left out.
+fn prove_together(
+    code: &Code<'_, '_>,
+    graph: &mut FlowGraph,
+    effects: &PerInsn<Effects>,
+    tables: &Tables<'_>,
+    mut jumps: Vec<InsnIndex>,
+) -> bool {
+    let mut hidden = labels_around(graph, &jumps);
+    graph.tables.extend(jumps.iter().map(|at| (*at, Vec::new())));
+    for _ in 0..ROUNDS {
+        if jumps.is_empty() {
+            return false;
+        }
+        let states = height::heights(code, graph, effects, false);
+        let reach = Reach::new(code, graph, effects, &states).hiding(&hidden);
+        let search = Search { code, graph, reach: &reach, tables, by_form: false };
+        let (mut found, mut others, mut switches) = (Vec::new(), Vec::new(), Vec::new());
+        for &at in &jumps {
+            match search.jump(at) {
+                Target::Labels(targets) => {
+                    switches.extend(search.one_table(at).map(|switch| (at, switch)));
+                    found.push((at, targets));
+                }
+                Target::Pointer | Target::Sum => others.push(at),
+            }
+        }
+        drop(reach);
+        if !others.is_empty() {
+            for at in &others {
+                graph.tables.remove(at);
+            }
+            jumps.retain(|at| !others.contains(at));
+            hidden = labels_around(graph, &jumps);
+            graph.tables.extend(jumps.iter().map(|at| (*at, Vec::new())));
+            continue;
+        }
+        let more = |(at, targets): &(InsnIndex, Vec<InsnIndex>)| graph.tables[at] != *targets;
+        if found.iter().any(more) {
+            for (at, targets) in found {
+                let all = [graph.tables.remove(&at).unwrap_or_default(), targets].concat();
+                graph.tables.insert(at, sorted(all));
+            }
+        } else if hidden.is_empty() {
+            graph.switches.extend(switches);
+            return true;
+        } else {
+            // The last round is the proof: no label has predecessors that are still to be found.
+            hidden.clear();
+        }
+    }
+    for at in &jumps {
+        graph.tables.remove(at);
+    }
+    false
+}
+
+/// Returns the labels of the units of some jumps that only entries of switch tables name.
+fn labels_around(graph: &FlowGraph, jumps: &[InsnIndex]) -> HashSet<InsnIndex> {
+    let units: HashSet<u32> = jumps.iter().map(|at| graph.unit[*at]).collect();
+    let pointed = |unit, at: &InsnIndex| graph.pointed.get(unit).is_some_and(|labels| labels.contains(at));
+    let labels = |unit| graph.interior.get(unit).into_iter().flatten().copied().filter(move |at| !pointed(unit, at));
+    units.iter().flat_map(labels).collect()
 }
 
 /// The origin of a jump's target.
@@ -117,6 +199,8 @@ struct Search<'s, 'x, 'o, 'a> {
     graph: &'s FlowGraph,
     reach: &'s Reach<'x, 'o, 'a>,
     tables: &'s Tables<'s>,
+    /// A switch needs its form only. See [`Search::is_entry`].
+    by_form: bool,
 }
 
 impl Search<'_, '_, '_, '_> {
@@ -180,14 +264,7 @@ impl Search<'_, '_, '_, '_> {
 
     /// Returns the entries of the switch tables that are one summand of a sum.
     fn switch(&self, by: InsnIndex) -> Option<Vec<InsnIndex>> {
-        let ins = &self.code.insns[by].ins;
-        let summands = match ins.mnemonic() {
-            Mnemonic::Add if ins.op1_kind() == OpKind::Register => [ins.op1_register(), ins.op0_register()],
-            Mnemonic::Lea if ins.memory_index_scale() == 1 && ins.memory_displacement64() == 0 => {
-                [ins.memory_base(), ins.memory_index()]
-            }
-            _ => return None,
-        };
+        let summands = summands(&self.code.insns[by].ins)?;
         let proven = summands.into_iter().filter(|register| register.is_gpr64()).find_map(|summand| {
             let leaves = self.reach.leaves(by, summand);
             let tables: Option<Vec<&[InsnIndex]>> = leaves
@@ -199,8 +276,19 @@ impl Search<'_, '_, '_, '_> {
                 .collect();
             Some(sorted(tables.filter(|tables| !tables.is_empty())?.concat()))
         });
-        let any = || self.tables.of_unit.get(&self.graph.unit[by]).filter(|_| self.is_entry(by, summands));
+        let form = || self.by_form && self.is_entry(by, summands);
+        let any = || self.tables.of_unit.get(&self.graph.unit[by]).filter(|_| form());
         proven.or_else(|| any().cloned().map(sorted))
+    }
+
+    /// Says whether all values of a jump's target are sums with the form of a switch.
+    fn has_form(&self, at: InsnIndex) -> bool {
+        let ins = &self.code.insns[at].ins;
+        let is = |leaf: &Leaf| match leaf {
+            Leaf::Sum(by) => summands(&self.code.insns[*by].ins).is_some_and(|both| self.is_entry(*by, both)),
+            _ => false,
+        };
+        ins.op0_kind() == OpKind::Register && self.reach.leaves(at, ins.op0_register()).iter().all(is)
     }
 
     /// Returns the parts of a switch that reads one table, if its base is in a register that no
@@ -282,6 +370,17 @@ impl Search<'_, '_, '_, '_> {
         let run = pointers.range(start..).zip((start..).step_by(8)).take_while(|((offset, _), next)| *offset == next);
         let labels: Vec<InsnIndex> = run.map(|((_, label), _)| *label).collect();
         labels.first().is_some_and(own).then(|| labels.into_iter().filter(own).collect())
+    }
+}
+
+/// Returns the registers that an instruction adds.
+fn summands(ins: &Instruction) -> Option<[Register; 2]> {
+    match ins.mnemonic() {
+        Mnemonic::Add if ins.op1_kind() == OpKind::Register => Some([ins.op1_register(), ins.op0_register()]),
+        Mnemonic::Lea if ins.memory_index_scale() == 1 && ins.memory_displacement64() == 0 => {
+            Some([ins.memory_base(), ins.memory_index()])
+        }
+        _ => None,
     }
 }
 

@@ -49,6 +49,8 @@ pub(crate) struct Reach<'x, 'o, 'a> {
     open: HashMap<u32, Vec<InsnIndex>>,
     /// Labels that the open jumps may reach.
     reached: HashSet<InsnIndex>,
+    /// Labels that may have predecessors which are still to be found.
+    hidden: Option<&'x HashSet<InsnIndex>>,
     /// Stores to places of frames, by unit and place.
     stores: HashMap<(u32, Register, i64), Vec<InsnIndex>>,
     /// The results of earlier searches. The jumps of an interpreter ask for one set of registers
@@ -152,7 +154,12 @@ impl<'x, 'o, 'a> Reach<'x, 'o, 'a> {
         let labels = open.keys().filter_map(|unit| graph.interior.get(unit));
         let reached = labels.flatten().copied().collect();
         let (known, marks) = (RefCell::default(), std::array::from_fn(|_| Marks::new(code)));
-        Reach { code, graph, effects, states, near, before, open, reached, stores, known, marks }
+        Reach { code, graph, effects, states, near, before, open, reached, hidden: None, stores, known, marks }
+    }
+
+    /// Takes the predecessors of some labels for complete, although nothing may seem to reach them.
+    pub(crate) fn hiding(self, labels: &'x HashSet<InsnIndex>) -> Self {
+        Reach { hidden: Some(labels), ..self }
     }
 
     /// Returns the effects of an instruction on registers.
@@ -216,7 +223,8 @@ impl<'x, 'o, 'a> Reach<'x, 'o, 'a> {
             let jumps = self.reached.contains(&at) && !std::mem::replace(&mut hub, true);
             let far = self.open.get(&self.graph.unit[at]).filter(|_| jumps).map_or(&[][..], Vec::as_slice);
             // Nothing reaches the padding after a jump, and it is no label.
-            let unknown = near.is_empty() && self.graph.label[at] && !self.reached.contains(&at);
+            let seen = self.reached.contains(&at) || self.hidden.is_some_and(|labels| labels.contains(&at));
+            let unknown = near.is_empty() && self.graph.label[at] && !seen;
             found.outside |= self.graph.entry[at] || unknown;
             if count > REACH {
                 found.outside = true;
