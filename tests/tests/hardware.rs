@@ -215,9 +215,8 @@ fn rip_relative_store() {
             let distance = i32::try_from(target - (text + length) as i64).expect("within 2 GiB");
             let code = [before, &distance.to_le_bytes(), behind].concat();
             let anchors = Anchors::EXAMPLE;
-            let text_of =
-                FinalText { bytes: &code, offset: text, gateways: &[], slots: &[], anchors, mode: Mode::Full };
-            let fine = verify_text(&text_of, &Options::default()).is_ok();
+            let text_of = FinalText { bytes: &code, offset: text, gateways: &[], slots: &[], anchors };
+            let fine = verify_text(&text_of, &Options { mode: Mode::Full, ..Options::default() }).is_ok();
             *if fine { &mut accepted } else { &mut refused } += 1;
             let exit = machine.run_code(&window, text, &code, registers());
             let what = format!("{code:02x?} at {text:#x} to {target:#x}");

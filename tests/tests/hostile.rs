@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail, ensure};
 use forge::{Elf, Fixture};
 use libtest_mimic::{Arguments, Failed, Trial};
 use sfi_contract::Rule;
-use sfi_verifier::{FinalText, Options, Violation, verify, verify_text};
+use sfi_verifier::{FinalText, Options, Verifier, Violation};
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 
@@ -29,6 +29,7 @@ fn trials() -> Result<Vec<Trial>> {
     let named: BTreeSet<String> = hostile.iter().flat_map(|f| f.expect.iter().cloned()).collect();
     let counts = (hostile.len(), accepted.len());
     let mut trials = vec![Trial::test("coverage", move || Ok(coverage(counts, &named)?))];
+    trials.push(Trial::test("memory", || memory().map_err(failed)));
     for fixture in hostile {
         trials.push(Trial::test(format!("hostile::{}", fixture.name), move || refused(&fixture).map_err(failed)));
     }
@@ -55,11 +56,15 @@ fn coverage((hostile, accepted): (usize, usize), named: &BTreeSet<String>) -> Re
     Ok(())
 }
 
+/// Returns the options for a fixture.
+fn options(fixture: &Fixture) -> Options {
+    Options { mode: fixture.mode, budget: fixture.budget, ..Options::default() }
+}
+
 /// Returns the verifier's violations in a fixture; `None` if it is unreadable.
-fn violations(fixture: &Fixture, object: &[u8]) -> Result<Option<Vec<Violation>>> {
-    let options = Options { mode: fixture.mode, budget: fixture.budget, ..Options::default() };
+fn violations(verifier: &mut Verifier, fixture: &Fixture, object: &[u8]) -> Result<Option<Vec<Violation>>> {
     let Some(place) = &fixture.text else {
-        return Ok(verify(object, &options).ok().map(|report| {
+        return Ok(verifier.verify(object).ok().map(|report| {
             assert_eq!(report.is_safe(), report.violations.is_empty(), "is_safe() says what the list says");
             report.violations
         }));
@@ -71,15 +76,14 @@ fn violations(fixture: &Fixture, object: &[u8]) -> Result<Option<Vec<Violation>>
         gateways: &place.gateways,
         slots: &place.slots,
         anchors: place.anchors,
-        mode: fixture.mode,
     };
-    Ok(Some(verify_text(&text, &options).err().unwrap_or_default()))
+    Ok(Some(verifier.verify_text(&text).err().unwrap_or_default()))
 }
 
 fn refused(fixture: &Fixture) -> Result<()> {
     ensure!(!fixture.expect.is_empty(), "the header does not say which rule is broken");
     let object = fixture.build("hostile")?;
-    let Some(violations) = violations(fixture, &object)? else {
+    let Some(violations) = violations(&mut Verifier::new(&options(fixture)), fixture, &object)? else {
         ensure!(fixture.expect.contains("unreadable"), "unreadable, expected {:?}", fixture.expect);
         return Ok(());
     };
@@ -94,8 +98,30 @@ fn refused(fixture: &Fixture) -> Result<()> {
 fn fine(fixture: &Fixture) -> Result<()> {
     ensure!(fixture.expect.is_empty(), "an accepted object breaks no rule");
     let object = fixture.build("accepted")?;
-    let violations = violations(fixture, &object)?.context("unreadable")?;
+    let violations = violations(&mut Verifier::new(&options(fixture)), fixture, &object)?.context("unreadable")?;
     ensure!(violations.is_empty(), "refused: {}", list(&violations));
+    Ok(())
+}
+
+/// Checks that a verdict does not depend on what a verifier remembers of other fixtures.
+fn memory() -> Result<()> {
+    let read = |kind| forge::fixtures(kind).map(|list| list.into_iter().map(move |fixture| (kind, fixture)));
+    let all: Vec<(&str, Fixture)> = read("accepted")?.chain(read("hostile")?).collect();
+    let mut kept: Vec<(Options, Verifier)> = Vec::new();
+    for round in 0..2 {
+        for (kind, fixture) in &all {
+            // The tests of single fixtures write their own files meanwhile.
+            let object = fixture.build(&format!("memory/{kind}"))?;
+            let options = options(fixture);
+            let place = kept.iter().position(|(of, _)| *of == options).unwrap_or_else(|| {
+                kept.push((options, Verifier::new(&options)));
+                kept.len() - 1
+            });
+            let found = violations(&mut kept[place].1, fixture, &object)?;
+            let expected = violations(&mut Verifier::new(&options), fixture, &object)?;
+            ensure!(found == expected, "{} in round {round}: {found:?}, and {expected:?} of a new one", fixture.name);
+        }
+    }
     Ok(())
 }
 

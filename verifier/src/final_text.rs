@@ -1,8 +1,8 @@
 //! The second check, over the relocated bytes that will run.
 
+use crate::Verifier;
 use crate::budget;
 use crate::matching;
-use crate::memo::Memo;
 use crate::options::Options;
 use crate::report::{Findings, Violation};
 use crate::sweep::{Map, Stage, Text, sweep};
@@ -21,8 +21,6 @@ pub struct FinalText<'a> {
     pub slots: &'a [u64],
     /// The offsets of the domain's header page, dispatch table and TCB page.
     pub anchors: Anchors,
-    /// The mode to check for; overrides [`Options::mode`].
-    pub mode: Mode,
 }
 
 /// Checks the final text: all rules about instructions again, and `SFI-T01` to `SFI-T04`. A branch
@@ -31,30 +29,38 @@ pub struct FinalText<'a> {
 /// # Errors
 /// All violations, in the order of their offsets in the window; at most [`crate::MAX_VIOLATIONS`].
 pub fn verify_text(text: &FinalText<'_>, options: &Options) -> Result<Usage, Vec<Violation>> {
-    let options = Options { mode: text.mode, ..*options };
-    let mut findings = Findings::default();
-    let swept = Text { bytes: text.bytes, base: text.offset, stage: Stage::Final(text.anchors) };
-    let mut memo = Memo::default();
-    memo.reserve(text.bytes.len());
-    let mut map = Map::default();
-    sweep(&swept, &options, &mut memo, &mut map, &mut findings);
-    if options.budget {
-        // Rule SFI-T02 judges the slots that hold no place of the text.
-        let ways: Vec<u64> = text.slots.iter().map(|slot| slot.wrapping_sub(text.offset)).collect();
-        budget::check(&swept, &mut map, &ways, &mut findings);
+    Verifier::new(options).verify_text(text)
+}
+
+impl Verifier {
+    /// Checks a final text, like [`verify_text`].
+    ///
+    /// # Errors
+    /// As [`verify_text`].
+    pub fn verify_text(&mut self, text: &FinalText<'_>) -> Result<Usage, Vec<Violation>> {
+        let mut findings = Findings::default();
+        let swept = Text { bytes: text.bytes, base: text.offset, stage: Stage::Final(text.anchors) };
+        self.memo.reserve(text.bytes.len());
+        let mut map = Map::default();
+        sweep(&swept, &self.options, &mut self.memo, &mut map, &mut findings);
+        if self.options.budget {
+            // Rule SFI-T02 judges the slots that hold no place of the text.
+            let ways: Vec<u64> = text.slots.iter().map(|slot| slot.wrapping_sub(text.offset)).collect();
+            budget::check(&swept, &mut map, &ways, &mut findings);
+        }
+        if self.options.mode == Mode::Match {
+            matching::check(&swept, &mut map, &mut findings);
+        }
+        let mut gateways = text.gateways.to_vec();
+        gateways.sort_unstable();
+        check_branches(text, &map, &gateways, &mut findings);
+        check_slots(text, &map, &gateways, &mut findings);
+        if findings.list.is_empty() {
+            return Ok(map.uses.usage());
+        }
+        findings.list.sort_by_key(|violation| (violation.offset, violation.rule));
+        Err(findings.list)
     }
-    if options.mode == Mode::Match {
-        matching::check(&swept, &mut map, &mut findings);
-    }
-    let mut gateways = text.gateways.to_vec();
-    gateways.sort_unstable();
-    check_branches(text, &map, &gateways, &mut findings);
-    check_slots(text, &map, &gateways, &mut findings);
-    if findings.list.is_empty() {
-        return Ok(map.uses.usage());
-    }
-    findings.list.sort_by_key(|violation| (violation.offset, violation.rule));
-    Err(findings.list)
 }
 
 /// Says whether control may reach a place: a legal target in the text, or exactly a gateway's

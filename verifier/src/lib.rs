@@ -69,14 +69,12 @@ pub fn verify<'a>(bytes: &'a [u8], options: &Options) -> Result<Report<'a>, Unre
     Verifier::new(options).verify(bytes)
 }
 
-/// Checks many objects. It remembers harmless instructions, for the options that it was made with.
-/// Its verdict about an object does not depend on the objects before.
+/// Checks many objects and final texts. It remembers harmless instructions, for the options that it
+/// was made with. Its verdicts do not depend on what it checked before.
 #[derive(Debug)]
 pub struct Verifier {
     options: Options,
     memo: Memo,
-    /// Bytes of text seen so far.
-    seen: usize,
     /// Room for the maps of the next object, kept to be used again.
     maps: Vec<Map>,
 }
@@ -84,7 +82,7 @@ pub struct Verifier {
 impl Verifier {
     /// Returns a verifier that has seen nothing.
     pub fn new(options: &Options) -> Verifier {
-        Verifier { options: *options, memo: Memo::default(), seen: 0, maps: Vec::new() }
+        Verifier { options: *options, memo: Memo::default(), maps: Vec::new() }
     }
 
     /// Checks one object, like [`verify`].
@@ -106,8 +104,7 @@ impl Verifier {
                 continue;
             }
             findings.section = Some(index);
-            self.seen = self.seen.saturating_add(section.data.len());
-            self.memo.reserve(self.seen);
+            self.memo.reserve(section.data.len());
             let origin = Origin { object: &object, section: index, landmarks: &landmarks };
             let text = Text { bytes: section.data, base: 0, stage: Stage::Object(origin) };
             self.maps.resize_with(self.maps.len().max(texts + 1), Map::default);

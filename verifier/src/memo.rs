@@ -26,6 +26,8 @@ const LIMIT: usize = 1 << 14;
 pub(crate) struct Memo {
     /// Their number is a power of two.
     entries: Vec<MemoEntry>,
+    /// Bytes of text so far.
+    seen: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -43,10 +45,11 @@ fn head(window: u64, shape: Shape) -> u64 {
 }
 
 impl Memo {
-    /// Makes room for a text of this many bytes, and for texts up to eight times as long. If the
-    /// table grows, it forgets its entries. That happens seldom.
+    /// Makes room for a further text of this many bytes, and for more texts, up to eight times as
+    /// long in all. If the table grows, it forgets its entries. That happens seldom.
     pub(crate) fn reserve(&mut self, text: usize) {
-        let wanted = (text / 8).clamp(64, LIMIT).next_power_of_two();
+        self.seen = self.seen.saturating_add(text);
+        let wanted = (self.seen / 8).clamp(64, LIMIT).next_power_of_two();
         if wanted > self.entries.len() {
             self.entries = vec![MemoEntry { head: 0, facts: Facts::NONE }; (8 * wanted).min(LIMIT)];
         }

@@ -17,8 +17,8 @@ fn broken(code: &str, mode: Mode) -> Vec<Rule> {
 
 /// Returns the rules that a budgeted final text breaks.
 fn broken_at_last(code: &str, gateways: &[u64], slots: &[u64], mode: Mode) -> Vec<Rule> {
-    let text = FinalText { bytes: &hex(code), offset: OFFSET, gateways, slots, anchors: Anchors::EXAMPLE, mode };
-    let found = verify_text(&text, &Options { budget: true, ..Options::default() });
+    let text = FinalText { bytes: &hex(code), offset: OFFSET, gateways, slots, anchors: Anchors::EXAMPLE };
+    let found = verify_text(&text, &Options { mode, budget: true, ..Options::default() });
     let mut rules: Vec<Rule> = found.err().unwrap_or_default().iter().map(|violation| violation.rule).collect();
     rules.sort_unstable();
     rules.dedup();
@@ -126,7 +126,6 @@ fn b07_repetitions_are_charged() {
 #[test]
 fn not_in_mode_match() {
     let bytes = [hex(&charge(9, 3)), hex("eb 01 cc 90 c3")].concat();
-    let text =
-        FinalText { bytes: &bytes, offset: OFFSET, gateways: &[], slots: &[], anchors: Anchors::EXAMPLE, mode: Match };
-    assert!(verify_text(&text, &Options { budget: true, ..Options::default() }).is_err());
+    let text = FinalText { bytes: &bytes, offset: OFFSET, gateways: &[], slots: &[], anchors: Anchors::EXAMPLE };
+    assert!(verify_text(&text, &Options { mode: Match, budget: true, ..Options::default() }).is_err());
 }

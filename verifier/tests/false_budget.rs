@@ -14,8 +14,8 @@ const OFFSET: u64 = 0x40_0000;
 
 fn accepted(bytes: &[u8], slots: &[u64], mode: Mode) -> bool {
     let slots: Vec<u64> = slots.iter().map(|slot| OFFSET + slot).collect();
-    let text = FinalText { bytes, offset: OFFSET, gateways: &[], slots: &slots, anchors: Anchors::EXAMPLE, mode };
-    verify_text(&text, &Options { budget: true, ..Options::default() }).is_ok()
+    let text = FinalText { bytes, offset: OFFSET, gateways: &[], slots: &slots, anchors: Anchors::EXAMPLE };
+    verify_text(&text, &Options { mode, budget: true, ..Options::default() }).is_ok()
 }
 
 /// A text and the ways through it.

@@ -14,8 +14,8 @@ use support::{filled, hex};
 const OFFSET: u64 = 0x40_0000;
 
 fn accepted(bytes: &[u8]) -> bool {
-    let text = FinalText { bytes, offset: OFFSET, gateways: &[], slots: &[], anchors: Anchors::EXAMPLE, mode: Match };
-    verify_text(&text, &Options::default()).is_ok()
+    let text = FinalText { bytes, offset: OFFSET, gateways: &[], slots: &[], anchors: Anchors::EXAMPLE };
+    verify_text(&text, &Options { mode: Match, ..Options::default() }).is_ok()
 }
 
 fn decode(bytes: &[u8]) -> Vec<Instruction> {

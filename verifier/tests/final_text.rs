@@ -15,8 +15,8 @@ fn check(code: &str, gateways: &[u64], slots: &[u64], mode: Mode) -> Vec<Rule> {
 
 fn check_at(offset: u64, code: &str, gateways: &[u64], slots: &[u64], mode: Mode) -> Vec<Rule> {
     let bytes = hex(code);
-    let text = FinalText { bytes: &bytes, offset, gateways, slots, anchors: Anchors::EXAMPLE, mode };
-    match verify_text(&text, &Options::default()) {
+    let text = FinalText { bytes: &bytes, offset, gateways, slots, anchors: Anchors::EXAMPLE };
+    match verify_text(&text, &Options { mode, ..Options::default() }) {
         Ok(_) => Vec::new(),
         Err(violations) => {
             assert!(!violations.is_empty());
@@ -139,8 +139,7 @@ fn instruction_rules_hold_again() {
 #[test]
 fn offsets_are_those_of_the_window() {
     let bytes = hex("90 48 89 07");
-    let text =
-        FinalText { bytes: &bytes, offset: OFFSET, gateways: &[], slots: &[], anchors: Anchors::EXAMPLE, mode: Write };
+    let text = FinalText { bytes: &bytes, offset: OFFSET, gateways: &[], slots: &[], anchors: Anchors::EXAMPLE };
     let violations = verify_text(&text, &Options::default()).unwrap_err();
     assert_eq!(violations[0].offset, OFFSET + 1);
     assert_eq!(violations[0].instruction.as_deref(), Some("mov %rax, (%rdi)"));

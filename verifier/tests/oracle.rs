@@ -96,9 +96,8 @@ fn accepted_instructions_are_harmless() {
         }
         let bytes = &random[..instruction.len()];
         for (i, mode) in [Mode::Write, Mode::Full].into_iter().enumerate() {
-            let text =
-                FinalText { bytes, offset: 0x40_0000, gateways: &[], slots: &[], anchors: Anchors::EXAMPLE, mode };
-            if let Ok(usage) = verify_text(&text, &Options::default()) {
+            let text = FinalText { bytes, offset: 0x40_0000, gateways: &[], slots: &[], anchors: Anchors::EXAMPLE };
+            if let Ok(usage) = verify_text(&text, &Options { mode, ..Options::default() }) {
                 accepted[i] += 1;
                 judge(&instruction, bytes, mode, &usage, &mut factory);
             }

@@ -72,8 +72,8 @@ proptest! {
     fn random_text_never_panics(bytes in prop::collection::vec(any::<u8>(), 0..300), mode in any_mode()) {
         let elf = Elf::text(&bytes).relocations(1, &[(3, R_32, 1, 0), (90, R_PLT32, 1, -4)]).build();
         let _ = verify(&elf, &options(mode));
-        let text = FinalText { bytes: &bytes, offset: 0x40_0000, gateways: &[0x50_0000], slots: &[0x40_0000], anchors: Anchors::EXAMPLE, mode };
-        let _ = verify_text(&text, &Options::default());
+        let text = FinalText { bytes: &bytes, offset: 0x40_0000, gateways: &[0x50_0000], slots: &[0x40_0000], anchors: Anchors::EXAMPLE };
+        let _ = verify_text(&text, &options(mode));
     }
 
     #[test]
@@ -100,8 +100,8 @@ proptest! {
         elf.symbols.clear();
         let object = elf.build();
         let accepted = verify(&object, &options(mode)).unwrap().is_safe();
-        let text = FinalText { bytes: &bytes, offset: 0x40_0000, gateways: &[], slots: &[], anchors: Anchors::EXAMPLE, mode };
-        prop_assert_eq!(accepted, verify_text(&text, &Options::default()).is_ok());
+        let text = FinalText { bytes: &bytes, offset: 0x40_0000, gateways: &[], slots: &[], anchors: Anchors::EXAMPLE };
+        prop_assert_eq!(accepted, verify_text(&text, &options(mode)).is_ok());
     }
 }
 

@@ -16,7 +16,7 @@ use iced_x86::{Code, Decoder, DecoderOptions, Encoder, Instruction, Register, Ro
 use proptest::test_runner::{RngAlgorithm, TestRng};
 use rand::RngExt;
 use sfi_contract::policy::{self, Memory};
-use sfi_contract::{Anchors, Mode, Rule};
+use sfi_contract::{Anchors, Rule};
 use sfi_verifier::{FinalText, Options, verify_text};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -28,14 +28,7 @@ fn rules(bytes: &[u8], second: bool) -> Vec<(Rule, String)> {
     // One byte follows, so that a branch with displacement 0 has a target.
     let mut bytes = bytes.to_vec();
     bytes.push(0xcc);
-    let text = FinalText {
-        bytes: &bytes,
-        offset: TEXT,
-        gateways: &[],
-        slots: &[],
-        anchors: Anchors::EXAMPLE,
-        mode: Mode::Write,
-    };
+    let text = FinalText { bytes: &bytes, offset: TEXT, gateways: &[], slots: &[], anchors: Anchors::EXAMPLE };
     let found = verify_text(&text, &Options { second, ..Options::default() }).err().unwrap_or_default();
     found.into_iter().map(|violation| (violation.rule, violation.detail)).collect()
 }

@@ -22,7 +22,7 @@ use crate::vm::window::{Protection, Word, pages};
 use foldhash::{HashMap, HashMapExt};
 use rand_chacha::ChaCha20Rng;
 use sfi_contract::names as reserved;
-use sfi_verifier::Usage;
+use sfi_verifier::{Usage, Verifier};
 use std::sync::Arc;
 
 /// The results of linking that do not depend on places.
@@ -110,9 +110,14 @@ impl PartImage {
 /// Verifies the objects of a library, resolves their symbols, and lays out the parts. Nothing is
 /// placed or mapped. `outside` finds the symbols of the domain, and those of libraries that are
 /// linked already.
-pub(crate) fn plan<'a>(home: &Home<'_>, library: &'a Library, outside: Outside<'_>) -> Result<Plan<'a>, LinkError> {
+pub(crate) fn plan<'a>(
+    home: &Home<'_>,
+    library: &'a Library,
+    outside: Outside<'_>,
+    verifier: &mut Verifier,
+) -> Result<Plan<'a>, LinkError> {
     let spec = home.spec;
-    let inputs = select::select(spec, &library.files, &[])?;
+    let inputs = select::select(spec, &library.files, &[], verifier)?;
     let symbols = symbols::resolve(spec, &inputs, outside)?;
     references::check_undefined(spec, &inputs, &symbols)?;
     let fail = |place: &str, why: &str| {

@@ -37,8 +37,8 @@ use sfi_contract::layout::{
     HEADER_MINUS_DISPATCH, HEADER_REGIONS, HEADER_STACK_HIGH, HEADER_STACK_LOW, HEADER_TCB, PAGE_SIZE, REGION_SLOTS,
     TCB_SIZE, no_region,
 };
-use sfi_verifier::Usage;
 use sfi_verifier::elf::number::STT_FUNC;
+use sfi_verifier::{Usage, Verifier};
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -57,7 +57,8 @@ pub(crate) struct Plan<'a> {
 
 /// Selects and verifies the objects, resolves their symbols, and lays out the parts.
 pub(crate) fn plan<'a>(spec: &'a DomainSpec, roots: &[String]) -> Result<Plan<'a>, LinkError> {
-    let inputs = select::select(spec, &spec.files, roots)?;
+    let mut verifier = Verifier::new(&select::options(spec));
+    let inputs = select::select(spec, &spec.files, roots, &mut verifier)?;
     let symbols = symbols::resolve(spec, &inputs, &|_| None)?;
     references::check_undefined(spec, &inputs, &symbols)?;
     let layout = layout::lay_out(spec, &inputs, &symbols, stubs::size(spec.gateways()))?;

@@ -10,7 +10,7 @@ use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
 use sfi_contract::names;
 use sfi_verifier::elf::resolve::{self, Strength};
 use sfi_verifier::elf::{self, Object, archive};
-use sfi_verifier::{Options, Usage};
+use sfi_verifier::{Options, Usage, Verifier};
 use std::collections::{BTreeSet, VecDeque};
 
 /// A verified object that is linked.
@@ -58,7 +58,12 @@ type Index<'a> = HashMap<&'a str, Vec<(usize, Strength)>>;
 
 /// Reads, selects and verifies the objects. `roots` are names that the host or other domains ask
 /// for.
-pub(crate) fn select<'a>(spec: &DomainSpec, files: &'a [File], roots: &[String]) -> Result<Vec<Input<'a>>, LinkError> {
+pub(crate) fn select<'a>(
+    spec: &DomainSpec,
+    files: &'a [File],
+    roots: &[String],
+    verifier: &mut Verifier,
+) -> Result<Vec<Input<'a>>, LinkError> {
     let mut claims = Claims::new(spec);
     let mut chosen: Vec<Named<'a>> = Vec::new();
     // Members that were pulled are `None`.
@@ -83,7 +88,7 @@ pub(crate) fn select<'a>(spec: &DomainSpec, files: &'a [File], roots: &[String])
     claims.check(spec)?;
     if members.is_empty() {
         // Nothing is left to choose.
-        return verify(spec, chosen.into_iter().map(|(name, bytes, _)| (name, bytes)));
+        return verify(spec, verifier, chosen.into_iter().map(|(name, bytes, _)| (name, bytes)));
     }
     // The members that define a wrapped function are linked, for the host.
     let granted = spec.imports.iter().filter(|(_, import)| !import.wraps);
@@ -143,7 +148,7 @@ pub(crate) fn select<'a>(spec: &DomainSpec, files: &'a [File], roots: &[String])
             chosen.push(member);
         }
     }
-    verify(spec, chosen.into_iter().map(|(name, bytes, _)| (name, bytes)))
+    verify(spec, verifier, chosen.into_iter().map(|(name, bytes, _)| (name, bytes)))
 }
 
 fn parse<'a>(name: &str, bytes: &'a [u8]) -> Result<Object<'a>, LinkError> {
@@ -186,14 +191,14 @@ fn index_archive<'a>(
 /// Verifies every object that is linked. Reports the violations of all objects together.
 fn verify<'a>(
     spec: &DomainSpec,
+    verifier: &mut Verifier,
     chosen: impl Iterator<Item = (String, &'a [u8])>,
 ) -> Result<Vec<Input<'a>>, LinkError> {
     let options = options(spec);
     let mut inputs = Vec::new();
     let mut refused = Vec::new();
     for (name, bytes) in chosen {
-        let report = sfi_verifier::verify(bytes, &options)
-            .map_err(|source| LinkError::Unreadable { file: name.clone(), source })?;
+        let report = verifier.verify(bytes).map_err(|source| LinkError::Unreadable { file: name.clone(), source })?;
         if !report.violations.is_empty() {
             let advice = advice(bytes, &report.object, &options);
             let (violations, omitted) = (report.violations, report.omitted);

@@ -5,7 +5,6 @@ use crate::link::error::LinkError;
 use crate::link::image::Image;
 use crate::link::layout::Part;
 use crate::link::library::{LibraryImage, PartImage};
-use crate::link::select::options;
 use crate::load::observe;
 use crate::spec::DomainSpec;
 use crate::vm::address::WindowOffset;
@@ -14,7 +13,7 @@ use crate::vm::sealed_file;
 use crate::vm::window::{Protection, Window, pages};
 use rustix::fd::AsFd;
 use rustix::io::Errno;
-use sfi_verifier::{FinalText, Usage, Violation, verify_text};
+use sfi_verifier::{FinalText, Usage, Verifier, Violation};
 
 /// The bytes between and after sections of text: `int3`, one instruction each.
 const PADDING: [u8; pages(1) as usize] = [0xcc; pages(1) as usize];
@@ -29,12 +28,13 @@ pub(crate) fn raise(
     home: (&DomainSpec, &Image),
     library: &LibraryImage,
     slots: &[WindowOffset],
+    verifier: &mut Verifier,
 ) -> Result<Usage, LinkError> {
     let (spec, image) = home;
     let raised = library.parts.iter().try_for_each(|part| map(window, part));
     let raised = raised.map_err(|error| MapError::new(&format!("a library of domain `{}`", spec.name), error).into());
     let verified = raised.and_then(|()| {
-        verify(window, spec, image, library, slots)
+        verify(window, image, library, slots, verifier)
             .map_err(|violations| LinkError::FinalText { domain: spec.name.clone(), violations })
     });
     if verified.is_err() {
@@ -69,10 +69,10 @@ fn map(window: &Window, part: &PartImage) -> Result<(), Errno> {
 /// hold, are boundaries.
 fn verify(
     window: &Window,
-    spec: &DomainSpec,
     image: &Image,
     library: &LibraryImage,
     slots: &[WindowOffset],
+    verifier: &mut Verifier,
 ) -> Result<Usage, Vec<Violation>> {
     let (at, used) = library.text;
     if used == 0 {
@@ -90,7 +90,6 @@ fn verify(
         gateways: &library.gateways.iter().map(|place| place.bytes()).collect::<Vec<_>>(),
         slots: &targets.map(|place| place.bytes()).collect::<Vec<_>>(),
         anchors: image.anchors,
-        mode: spec.mode,
     };
-    verify_text(&text, &options(spec))
+    verifier.verify_text(&text)
 }

@@ -36,7 +36,6 @@ pub(crate) fn verify(window: &Window, image: &Image, spec: &DomainSpec) -> Resul
         gateways: &offsets(&image.gateways),
         slots: &slots,
         anchors: image.anchors,
-        mode: spec.mode,
     };
     verify_text(&text, &options(spec)).map(usage_here)
 }

@@ -289,6 +289,7 @@ impl Builder {
             regions: regions.into_iter().collect(),
             panic: None,
             manager,
+            verifier: None,
             supply,
             lane: self.lane,
         })

@@ -15,7 +15,7 @@ use crate::world::error::LookupError;
 use crate::world::lanes::Lane;
 use crate::world::lives::Lives;
 use sfi_contract::layout::DISPATCH_MASK;
-use sfi_verifier::Usage;
+use sfi_verifier::{Options, Usage, Verifier};
 use std::any::Any;
 
 /// The world's record. Gates and host functions reach it through a raw pointer while host code is
@@ -32,6 +32,9 @@ pub(crate) struct Inner {
     pub supply: Supply,
     /// Bindings and registered entry points.
     pub manager: Manager,
+    /// The verifier of libraries, with its options, those of the last one. It remembers
+    /// instructions.
+    pub verifier: Option<(Options, Verifier)>,
     /// The world's part in a world with lanes.
     pub lane: Option<Lane>,
 }

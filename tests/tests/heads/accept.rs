@@ -62,8 +62,7 @@ impl Judge {
         self.text.push(0xcc);
         accepted.clear();
         accepted.resize(heads.len(), true);
-        let text =
-            FinalText { bytes: &self.text, offset: TEXT, gateways: &[], slots: &[], anchors: Anchors::EXAMPLE, mode };
+        let text = FinalText { bytes: &self.text, offset: TEXT, gateways: &[], slots: &[], anchors: Anchors::EXAMPLE };
         // The clock may be granted, so its instruction is part of the language.
         let options = Options { mode, clock: true, ..Options::default() };
         for found in verify_text(&text, &options).err().unwrap_or_default() {

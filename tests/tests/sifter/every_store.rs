@@ -312,7 +312,6 @@ fn string(bytes: &[u8]) -> Accepted {
         gateways: &[],
         slots: &[],
         anchors: Anchors::EXAMPLE,
-        mode: Mode::Write,
     };
     verify_text(&text, &Options::default()).unwrap_or_else(|found| panic!("the string region is refused: {found:?}"));
     let instruction = Decoder::new(64, bytes, DecoderOptions::NONE).decode();
@@ -469,7 +468,6 @@ pub fn unconfined() {
             gateways: &[],
             slots: &[],
             anchors: Anchors::EXAMPLE,
-            mode: Mode::Write,
         };
         assert!(verify_text(&text, &Options::default()).is_err(), "{bytes:02x?} is accepted");
     }

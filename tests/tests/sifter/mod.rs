@@ -190,14 +190,8 @@ fn accepted(walk: Walk, mode: Mode, seed: u64, mut f: impl FnMut(&Accepted, &mut
         // One more byte gives a branch with displacement 0 a target.
         let mut text = bytes[..instruction.len()].to_vec();
         text.push(0xcc);
-        let text = FinalText {
-            bytes: &text,
-            offset: TEXT + INSET,
-            gateways: &[],
-            slots: &[],
-            anchors: Anchors::EXAMPLE,
-            mode,
-        };
+        let text =
+            FinalText { bytes: &text, offset: TEXT + INSET, gateways: &[], slots: &[], anchors: Anchors::EXAMPLE };
         if let Ok(usage) = verify_text(&text, &options) {
             count += 1;
             f(&Accepted { instruction, bytes: bytes[..instruction.len()].to_vec(), usage }, random);

@@ -50,14 +50,8 @@ fn accepted(instruction: Instruction) -> Accepted {
     encoder.encode(&instruction, TEXT + INSET).unwrap_or_else(|error| panic!("{instruction}: {error}"));
     let bytes = encoder.take_buffer();
     for mode in Mode::ALL {
-        let text = FinalText {
-            bytes: &bytes,
-            offset: TEXT + INSET,
-            gateways: &[],
-            slots: &[],
-            anchors: Anchors::EXAMPLE,
-            mode,
-        };
+        let text =
+            FinalText { bytes: &bytes, offset: TEXT + INSET, gateways: &[], slots: &[], anchors: Anchors::EXAMPLE };
         let options = Options { mode, ..Options::default() };
         verify_text(&text, &options).unwrap_or_else(|found| panic!("{instruction} in mode {mode}: {found:?}"));
     }

@@ -3,6 +3,7 @@
 use crate::gate::ids::DomainId;
 use crate::gate::records::Status;
 use crate::link::library::{self, Ask, Home, LibraryImage, Plan};
+use crate::link::select::options;
 use crate::link::symbols::Target;
 use crate::load::library::raise;
 use crate::load::observe::{self, Observed};
@@ -18,7 +19,7 @@ use crate::world::links::error::LibraryError;
 use crate::world::links::handle::Linked;
 use crate::world::links::record::{Account, Link, Links, memory, segments};
 use crate::world::links::slots::Taken;
-use sfi_verifier::Usage;
+use sfi_verifier::{Options, Usage, Verifier};
 
 /// A library that is mapped and verified, before its slots and names lead to it.
 struct Mapped {
@@ -27,6 +28,13 @@ struct Mapped {
     needs: Vec<u64>,
     account: Account,
     usage: Usage,
+}
+
+/// Returns the verifier of a world's libraries. It forgets what it remembers if the options are
+/// others than before.
+fn kept(verifier: &mut Option<(Options, Verifier)>, options: Options) -> &mut Verifier {
+    let kept = verifier.take().filter(|(of, _)| *of == options);
+    &mut verifier.insert(kept.unwrap_or_else(|| (options, Verifier::new(&options)))).1
 }
 
 impl World {
@@ -108,7 +116,8 @@ impl Inner {
         }
         let regions = self.regions_of(index);
         let home = Home { spec: &domain.spec, image: &domain.image, regions: &regions };
-        let plan = library::plan(&home, library, &|name| symbol(domain, links, name))?;
+        let verifier = kept(&mut self.verifier, options(&domain.spec));
+        let plan = library::plan(&home, library, &|name| symbol(domain, links, name), verifier)?;
         if links.bytes().saturating_add(plan.bytes()) > room.bytes {
             return Err(bound("bytes", room.bytes));
         }
@@ -124,7 +133,7 @@ impl Inner {
         });
         let raised = linked.and_then(|image| {
             let own: Vec<WindowOffset> = taken.codes().filter(|c| text.contains(c)).collect();
-            let usage = raise(&domain.window, (&domain.spec, &domain.image), &image, &own)?.union(image.usage);
+            let usage = raise(&domain.window, (home.spec, home.image), &image, &own, verifier)?.union(image.usage);
             Ok((image, usage))
         });
         let (image, usage) = raised.inspect_err(|_| plan.release(&places, &mut links.map))?;
