@@ -5,6 +5,7 @@
 mod support;
 
 use std::fs;
+use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -120,4 +121,20 @@ fn a_time_limit_ends_what_forks_left() {
     assert_eq!(run.status().expect("runs").code(), Some(3));
     std::thread::sleep(Duration::from_secs(3));
     assert!(!bench.path("mark").exists());
+}
+
+/// A limit that the program's arbiter does not know: the kernel sends SIGXFSZ.
+#[test]
+fn a_limit_of_file_sizes_ends_no_program() {
+    let bench = hostile("write");
+    let mut run = sfi(&bench, &["run", "--no-cache", "--dir", ".", "./hostile", "--", "large"]);
+    let mut run = run.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("runs");
+    let mut output = BufReader::new(run.stdout.take().expect("piped"));
+    let mut text = String::new();
+    output.read_line(&mut text).expect("a line");
+    succeed(Command::new("prlimit").args(["--pid", &run.id().to_string(), "--fsize=4096"]));
+    drop(run.stdin.take());
+    output.read_to_string(&mut text).expect("text");
+    assert_eq!(text, "ready\n4096\n-1\nFile too large\n");
+    assert_eq!(run.wait().expect("ended").code(), Some(7));
 }
