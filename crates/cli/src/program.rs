@@ -117,10 +117,12 @@ pub fn run(mut setup: Setup<'_>, mut bytes: Vec<u8>, fault: u8) -> anyhow::Resul
         setup.grants.arbiter(setup.time_limit, setup.children.as_ref())?.successor(&successor).outside_signals();
     // Counts, blocks of the heap and records of debuggers come after the end.
     let at_once = !setup.observed && !setup.grants.count_syscalls && setup.heaps.is_none();
-    let arbiter = if at_once { arbiter.exit_at_once() } else { arbiter };
     // A process that another one started starts none.
     let forks = setup.children.is_some() && (setup.grants.fork || !arbiter.starts_nothing());
     let arbiter = if at_once && forks { arbiter.forks() } else { arbiter };
+    // With a time limit all that came of the program is ended first.
+    let limited = setup.time_limit.is_some() && forks;
+    let arbiter = if at_once && !limited { arbiter.exit_at_once() } else { arbiter };
     let counts = setup.grants.count_syscalls.then(|| arbiter.counts());
     let builder = World::builder().domain(spec).time_limit(setup.time_limit);
     let (mut builder, crew) = match setup.threads {
@@ -146,7 +148,6 @@ pub fn run(mut setup: Setup<'_>, mut bytes: Vec<u8>, fault: u8) -> anyhow::Resul
     let mut arguments = vec![setup.name.map_or_else(|| own_name(setup.path, linked), OsStr::to_owned)];
     arguments.extend_from_slice(setup.arguments);
     let program = Program { arguments, environment: setup.environment };
-    let limited = setup.time_limit.is_some() && setup.children.is_some();
     let descendants = limited.then(Descendants::adopt).transpose().context("cannot adopt processes")?;
     let code = start(&mut world, DOMAIN, &program, crew.as_ref(), counts, fault);
     drop((report, world, crew));

@@ -123,6 +123,17 @@ fn a_time_limit_ends_what_forks_left() {
     assert!(!bench.path("mark").exists());
 }
 
+/// The same for a program that ends before its time.
+#[test]
+fn a_time_limit_ends_what_a_program_left() {
+    let bench = hostile("write");
+    let mut run = sfi(&bench, &["run", "--no-cache", "--time-limit", "60", "--dir", ".", "--program", "/bin/sh"]);
+    run.args(["./hostile", "--", "left"]).stdout(Stdio::null()).stderr(Stdio::null());
+    assert_eq!(run.status().expect("runs").code(), Some(7));
+    std::thread::sleep(Duration::from_secs(4));
+    assert!(!bench.path("mark").exists());
+}
+
 /// A limit that the program's arbiter does not know: the kernel sends SIGXFSZ.
 #[test]
 fn a_limit_of_file_sizes_ends_no_program() {
