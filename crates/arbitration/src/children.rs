@@ -7,7 +7,7 @@ use rustix::process::{
     Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, WaitOptions, kill_process, kill_process_group, pidfd_open,
     pidfd_send_signal, waitid, waitpid,
 };
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd, RawFd};
 use std::process::Command;
 
 /// The signals that stop a process. A fork that stopped its parent would stop the time limits too.
@@ -61,12 +61,13 @@ impl Drop for Children {
 }
 
 impl Children {
-    /// Starts a command, unless there are `most` children. Returns its number.
-    pub(crate) fn start(&mut self, command: &mut Command, most: usize) -> Result<u64, Errno> {
+    /// Starts a command with a descriptor of this process, unless there are `most` children.
+    /// Returns its number.
+    pub(crate) fn start(&mut self, command: &mut Command, passed: Option<RawFd>, most: usize) -> Result<u64, Errno> {
         if self.running.len() >= most {
             return Err(Errno::AGAIN);
         }
-        self.adopt(sfi_loader::apart(command).spawn()?.id())
+        self.adopt(sfi_loader::apart(command, passed).spawn()?.id())
     }
 
     /// Takes a child that was just started, by its number. It ends if that fails.
@@ -167,12 +168,12 @@ mod tests {
     fn children_are_waited_for_and_signalled() {
         let mut children = Children::default();
         assert_eq!(children.wait(-1, LONG), Err(Errno(libc::ECHILD)));
-        let first = children.start(&mut shell("exit 7"), 2).expect("started");
+        let first = children.start(&mut shell("exit 7"), None, 2).expect("started");
         assert_eq!(children.wait(first as i32, LONG), Ok(Some((first, 7 << 8))));
         assert_eq!(children.wait(first as i32, LONG), Err(Errno(libc::ECHILD)));
-        let second = children.start(&mut shell("sleep 60"), 2).expect("started");
-        let third = children.start(&mut shell("sleep 60"), 2).expect("started");
-        assert_eq!(children.start(&mut shell("exit 0"), 2), Err(Errno::AGAIN));
+        let second = children.start(&mut shell("sleep 60"), None, 2).expect("started");
+        let third = children.start(&mut shell("sleep 60"), None, 2).expect("started");
+        assert_eq!(children.start(&mut shell("exit 0"), None, 2), Err(Errno::AGAIN));
         assert_eq!(children.wait(-1, Duration::from_millis(1)), Ok(None));
         assert_eq!((children.send(second as i32, 0), children.send(second as i32, 15)), (Ok(0), Ok(0)));
         assert_eq!(children.wait(-1, LONG), Ok(Some((second, 15))));
@@ -183,7 +184,7 @@ mod tests {
     #[test]
     fn no_other_process_is_signalled() {
         let mut children = Children::default();
-        let child = children.start(&mut shell("sleep 60"), 2).expect("started") as i32;
+        let child = children.start(&mut shell("sleep 60"), None, 2).expect("started") as i32;
         let me = std::process::id() as i32;
         for number in [0, -1, 1, me, -me, child + 1, i32::MIN, i32::MAX] {
             assert_eq!(children.send(number, 9), Err(Errno::SRCH), "{number}");
@@ -207,7 +208,7 @@ mod tests {
         assert_eq!(children.send(parent.id() as i32, 15), Ok(0));
         use std::os::unix::process::ExitStatusExt;
         assert_eq!(parent.wait().expect("ended").signal(), Some(15));
-        let child = children.start(&mut shell("sleep 60"), 1).expect("started") as i32;
+        let child = children.start(&mut shell("sleep 60"), None, 1).expect("started") as i32;
         assert_eq!(children.send(child, libc::SIGSTOP as u64), Ok(0));
     }
 
@@ -219,7 +220,7 @@ mod tests {
         let (ours, theirs) = std::io::pipe().expect("a pipe");
         let mut command = shell("sleep 60 & echo $!");
         command.stdin(std::process::Stdio::null()).stdout(theirs).stderr(std::process::Stdio::null());
-        let child = children.start(&mut command, 1).expect("started") as i32;
+        let child = children.start(&mut command, None, 1).expect("started") as i32;
         drop(command);
         let mut line = String::new();
         std::io::BufRead::read_line(&mut std::io::BufReader::new(&ours), &mut line).expect("a line");
@@ -234,11 +235,11 @@ mod tests {
         assert!(lives(), "another process was signalled");
         rustix::process::kill_process(other, Signal::KILL).expect("killed");
 
-        let child = children.start(&mut shell("exit 0"), 1).expect("started") as i32;
+        let child = children.start(&mut shell("exit 0"), None, 1).expect("started") as i32;
         let pid = Pid::from_raw(child).expect("a number");
         rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::empty()).expect("the host waits");
         assert_eq!(children.wait(child, LONG), Err(Errno(libc::ECHILD)));
-        assert!(children.start(&mut shell("exit 0"), 1).is_ok(), "the child still counts");
+        assert!(children.start(&mut shell("exit 0"), None, 1).is_ok(), "the child still counts");
     }
 
     #[test]
@@ -248,7 +249,7 @@ mod tests {
             return;
         }
         let mut children = Children::default();
-        let child = children.start(&mut shell("exec sleep 60"), 1).expect("started") as i32;
+        let child = children.start(&mut shell("exec sleep 60"), None, 1).expect("started") as i32;
         let start = Instant::now();
         let dropped = std::thread::spawn(move || {
             let nobody = rustix::process::Uid::from_raw(65534);
@@ -269,7 +270,7 @@ mod tests {
         let mut children = Children::default();
         // The grandchild would make the mark.
         let text = format!("(touch {}; sleep 2; touch {}) & sleep 60", started.display(), mark.display());
-        children.start(&mut shell(&text), 2).expect("started");
+        children.start(&mut shell(&text), None, 2).expect("started");
         let start = Instant::now();
         while !started.exists() {
             assert!(start.elapsed() < LONG);
@@ -289,7 +290,7 @@ mod tests {
         let (ours, theirs) = std::io::pipe().expect("a pipe");
         let mut command = shell("ls /proc/self/fd");
         command.stdin(std::process::Stdio::null()).stdout(theirs).stderr(std::process::Stdio::null());
-        children.start(&mut command, 1).expect("started");
+        children.start(&mut command, None, 1).expect("started");
         drop(command);
         let text = std::io::read_to_string(ours).expect("text");
         // The fourth is the directory that `ls` reads.

@@ -268,7 +268,8 @@ impl Descriptors {
                 flags.set(OFlags::NONBLOCK, open.flags.nonblocking);
                 Ok(flags.bits().into())
             }
-            // Advisory locks always succeed, because a domain knows no other user of its files.
+            // Advisory locks always succeed, and lock out nobody, a fork neither. A lock of the
+            // host's would let a domain lock out programs of the host.
             libc::F_SETLK | libc::F_SETLKW => Ok(0),
             // Nobody gets signals about a descriptor.
             libc::F_GETOWN => Ok(0),

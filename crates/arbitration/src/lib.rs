@@ -216,6 +216,16 @@ impl Arbiter {
         self
     }
 
+    /// Spends from the quota of the program that started this one, whose rest is in a descriptor of
+    /// this process (`sfi run --spending`).
+    ///
+    /// # Errors
+    /// It is no such descriptor.
+    pub fn spends_from(mut self, descriptor: u32) -> std::io::Result<Self> {
+        self.spending.join(descriptor).map_err(|Errno(code)| std::io::Error::from_raw_os_error(code))?;
+        Ok(self)
+    }
+
     /// Lets a whole program without threads fork, with this process. For hosts that have nothing
     /// else to do, and no thread of their own: the new process ends at the program's exit, without
     /// unwinding the host. A program and its forks have at most [`Quota::children`] processes at a

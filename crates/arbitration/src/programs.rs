@@ -12,7 +12,7 @@ use rustix::fs::{FileType, Mode, OFlags, stat};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{Error, ErrorKind, Read};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -87,6 +87,8 @@ pub(crate) struct Start {
     pub environment: Vec<OsString>,
     /// The working directory, by the domain's name for it.
     pub working: String,
+    /// The descriptor with the rest of the quota, for a program in a domain.
+    pub spending: Option<RawFd>,
 }
 
 impl Startable {
@@ -120,9 +122,10 @@ impl Startable {
     }
 
     /// Grants a program that runs in a domain. `runner` is called as `runner OPTIONS
-    /// --variables=COUNT --cwd=GUEST --argv0=NAME FILE -- ARGUMENTS`, as `sfi run --started`
-    /// expects it. Its environment holds the program's, because other users may read arguments:
-    /// [`variable`] 0 has `NAME=VALUE`, and so on.
+    /// --spending=DESCRIPTOR --variables=COUNT --cwd=GUEST --argv0=NAME FILE -- ARGUMENTS`, as `sfi
+    /// run --started` expects it. The descriptor has the rest of the quota
+    /// ([`crate::Arbiter::spends_from`]). Its environment holds the program's, because other users
+    /// may read arguments: [`variable`] 0 has `NAME=VALUE`, and so on.
     ///
     /// # Errors
     /// There is no such file.
@@ -176,6 +179,7 @@ impl Startable {
             Kind::Domain(runner, options) => {
                 command = Command::new(runner);
                 command.args(options);
+                command.args(start.spending.map(|number| format!("--spending={number}")));
                 let option = |name: &str, value: &OsStr| [OsStr::new(name), value].join(OsStr::new(""));
                 // A name without a value would mean the host's value.
                 let variables = start.environment.iter().filter(|text| text.as_bytes().contains(&b'='));
@@ -236,7 +240,12 @@ mod tests {
 
     fn start(environment: &[&str]) -> Start {
         let owned = |list: &[&str]| list.iter().map(OsString::from).collect();
-        Start { arguments: owned(&["me", "--env", "x"]), environment: owned(environment), working: "/w".into() }
+        Start {
+            arguments: owned(&["me", "--env", "x"]),
+            environment: owned(environment),
+            working: "/w".into(),
+            spending: Some(9),
+        }
     }
 
     #[test]
@@ -269,7 +278,7 @@ mod tests {
         let program = Startable::domain("p", Path::new("/bin/sh"), Path::new("/sfi"), options).expect("a file");
         let command = program.command(&start(&["A=b", "HOME", "--dir=/"]));
         let sh = std::fs::canonicalize("/bin/sh").expect("a shell");
-        let expected = ["/sfi", "run", "--started", "--variables=2", "--cwd=/w", "--argv0=me"];
+        let expected = ["/sfi", "run", "--started", "--spending=9", "--variables=2", "--cwd=/w", "--argv0=me"];
         let (front, back) = (expected.map(OsStr::new), ["--", "--env", "x"].map(OsStr::new));
         assert_eq!(words(&command), [&front[..], &[sh.as_os_str()], &back].concat());
         // The variables are no arguments, and their names are not the domain's choice.
@@ -284,7 +293,8 @@ mod tests {
         for (name, expected) in
             [("rbash", "rbash"), ("/bin/rbash", "/bin/rbash"), ("bash", "/bin/rbash"), ("-rbash", "/bin/rbash")]
         {
-            let start = Start { arguments: vec![name.into()], environment: Vec::new(), working: String::new() };
+            let start =
+                Start { arguments: vec![name.into()], environment: Vec::new(), working: String::new(), spending: None };
             let text = format!("{:?}", program.command(&start));
             assert!(text.ends_with(&format!("\"{expected}\"")), "{name}: {text}");
         }

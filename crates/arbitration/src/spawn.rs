@@ -18,7 +18,7 @@ use rustix::fs::{Mode, OFlags};
 use sfi_loader::HostCall;
 use std::borrow::Cow;
 use std::ffi::OsString;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStringExt;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -111,8 +111,17 @@ fn actions(cx: &HostCall<'_>, at: u64) -> Result<Vec<u64>, Errno> {
 #[derive(Debug)]
 pub(crate) struct Prepared {
     command: Command,
+    /// The rest of the quota, which a program in a domain has in common with its starter.
+    spending: Option<Arc<OwnedFd>>,
     /// Its working directory, which the command names until it runs.
     _directory: Option<OwnedFd>,
+}
+
+impl Prepared {
+    /// Returns the descriptor that the program gets besides the standard ones.
+    fn passed(&self) -> Option<RawFd> {
+        self.spending.as_ref().map(|file| file.as_raw_fd())
+    }
 }
 
 impl Arbiter {
@@ -133,7 +142,7 @@ impl Arbiter {
 
     /// Prepares a granted program with arguments, environment, descriptors and working directory.
     fn prepare(
-        &self,
+        &mut self,
         cx: &HostCall<'_>,
         program: &Startable,
         (argv, envp): (u64, u64),
@@ -142,7 +151,11 @@ impl Arbiter {
         let mut room = ARGUMENT_BYTES as usize;
         let arguments = strings(cx, argv, &mut room)?;
         let environment = strings(cx, envp, &mut room)?;
-        let mut command = program.command(&Start { arguments, environment, working: tree.working.clone() });
+        // A program of the host has no quota.
+        let spending = if program.is_host() { None } else { Some(self.spending.share()?) };
+        let number = spending.as_ref().map(|file| file.as_raw_fd());
+        let start = Start { arguments, environment, working: tree.working.clone(), spending: number };
+        let mut command = program.command(&start);
         let directory = if program.is_host() { tree.working_directory()? } else { None };
         // The new process has the descriptor until it runs the program.
         let place = directory.as_ref().map(|fd| format!("/proc/self/fd/{}", fd.as_raw_fd()));
@@ -151,7 +164,7 @@ impl Arbiter {
         }
         let streams = (0..STANDARD).map(|number| stream(files, number)).collect::<Result<Vec<_>, _>>()?;
         connect(&mut command, streams);
-        Ok(Prepared { command, _directory: directory })
+        Ok(Prepared { command, spending, _directory: directory })
     }
 
     /// Starts a granted program. Returns its number.
@@ -189,7 +202,8 @@ impl Arbiter {
         }
         let mut prepared = self.prepare(cx, &program, (argv, envp), (&files, &tree))?;
         self.enter()?;
-        let started = state.children.start(&mut prepared.command, self.quota.children);
+        let passed = prepared.passed();
+        let started = state.children.start(&mut prepared.command, passed, self.quota.children);
         self.entered(started)?;
         state.files.share_pipes();
         started
@@ -198,16 +212,16 @@ impl Arbiter {
     /// `execve`: ends the domain, and keeps a granted program to run in its place. Only a whole
     /// program is replaced, if its host does that.
     pub(crate) fn execute(
-        &self,
+        &mut self,
         cx: &HostCall<'_>,
         state: &mut State,
         [path, argv, envp]: [u64; 3],
     ) -> Result<u64, Errno> {
-        let Some(successor) = self.successor.as_ref().filter(|_| self.program && !self.starts_nothing()) else {
+        let Some(successor) = self.successor.clone().filter(|_| self.program && !self.starts_nothing()) else {
             return Err(self.denial.errno());
         };
         let path = copy_in(cx, path)?;
-        let program = self.granted(&state.tree, &path, false)?;
+        let program = self.granted(&state.tree, &path, false)?.into_owned();
         successor.put(self.prepare(cx, &program, (argv, envp), (&state.files, &state.tree))?);
         state.exit = Some(Exit(NOT_REPLACED));
         Ok(0)
@@ -267,7 +281,8 @@ impl Successor {
     /// The domain's world must be gone, so that the programs end that it started.
     pub fn run(&self) -> Option<std::io::Error> {
         let mut prepared = self.0.lock().unwrap_or_else(PoisonError::into_inner).take()?;
-        Some(sfi_loader::replace(&mut prepared.command))
+        let passed = prepared.passed();
+        Some(sfi_loader::replace(&mut prepared.command, passed))
     }
 }
 

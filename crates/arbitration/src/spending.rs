@@ -1,15 +1,16 @@
 //! The host's resources that a domain may still use: those for files, and processes.
 //!
-//! A program that was forked has them in common with its forks. From the first fork on, the numbers
-//! are in a file that all of them have, and each changes them under a lock. The kernel gives the
-//! lock of a process back when it ends.
+//! A program has them in common with its forks and with the programs that it starts in domains.
+//! From the first of them on, the numbers are in a file that all of them have. Each changes them
+//! under a lock. The kernel gives the lock of a process back when it ends.
 
 use crate::descriptors::Open;
 use crate::errno::Errno;
 use crate::policy::Quota;
-use rustix::fs::{FlockOperation, MemfdFlags, OFlags, fcntl_lock, memfd_create};
+use rustix::fs::{FlockOperation, MemfdFlags, Mode, OFlags, fcntl_lock, memfd_create};
 use rustix::process::{Resource, getrlimit};
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Time between two attempts to get the lock.
@@ -21,7 +22,7 @@ pub(crate) struct Spending {
     /// The numbers, unless they are in a file.
     rest: Rest,
     /// The file with the numbers, once other processes change them too.
-    common: Option<OwnedFd>,
+    common: Option<Arc<OwnedFd>>,
     /// Size of the largest file that this process may write. The kernel ends the process by a
     /// signal beyond it.
     largest: u64,
@@ -113,13 +114,24 @@ impl Spending {
         Spending { rest, common: None, largest, wait: quota.wait }
     }
 
-    /// Lets processes that are forked from now on spend from the same quota.
-    pub(crate) fn share(&mut self) -> Result<(), Errno> {
-        if self.common.is_none() {
-            let file = memfd_create("spending", MemfdFlags::CLOEXEC)?;
-            put(&file, &self.rest)?;
-            self.common = Some(file);
+    /// Lets processes that are made from now on spend from the same quota. Returns the file with
+    /// the numbers.
+    pub(crate) fn share(&mut self) -> Result<Arc<OwnedFd>, Errno> {
+        if let Some(file) = &self.common {
+            return Ok(file.clone());
         }
+        let file = Arc::new(memfd_create("spending", MemfdFlags::CLOEXEC)?);
+        put(&file, &self.rest)?;
+        self.common = Some(file.clone());
+        Ok(file)
+    }
+
+    /// Spends from the quota of another process, whose numbers are in a descriptor of this one.
+    pub(crate) fn join(&mut self, number: u32) -> Result<(), Errno> {
+        let name = format!("/proc/self/fd/{number}");
+        let file = rustix::fs::open(name, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
+        get(&file)?;
+        self.common = Some(Arc::new(file));
         Ok(())
     }
 
@@ -327,6 +339,22 @@ mod tests {
             assert_eq!((spending.write(6, all), spending.write(5, || Ok(5))), (Err(Errno::DQUOT), Ok(5)));
             assert_eq!((spending.create(), spending.create()), (Ok(()), Err(Errno::DQUOT)));
         }
+    }
+
+    /// A started program takes what its starter left, and leaves the rest to it.
+    #[test]
+    fn a_started_program_spends_from_its_starters_quota() {
+        let (mut first, mut started) = (spending(10, 100), spending(10, 100));
+        let number = |file: &OwnedFd| std::os::fd::AsRawFd::as_raw_fd(file) as u32;
+        assert_eq!(first.write(4, || Ok(4)), Ok(4));
+        let file = first.share().expect("a file");
+        assert_eq!(started.join(number(&file)), Ok(()));
+        assert_eq!((started.write(7, || Ok(7)), started.write(5, || Ok(5))), (Err(Errno::DQUOT), Ok(5)));
+        assert_eq!((started.create(), first.create()), (Ok(()), Err(Errno::DQUOT)));
+        assert_eq!((first.write(2, || Ok(2)), first.write(1, || Ok(1))), (Err(Errno::DQUOT), Ok(1)));
+        let other = std::fs::File::open("/dev/null").expect("a device").into();
+        assert!(spending(10, 100).join(number(&other)).is_err());
+        assert!(spending(10, 100).join(u32::MAX).is_err());
     }
 
     /// A fork that dies without waiting for its own leaves no places behind.

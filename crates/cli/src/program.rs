@@ -35,6 +35,8 @@ pub struct Setup<'a> {
     pub control_stack: u64,
     /// The grants of its system calls.
     pub grants: &'a Grants,
+    /// The descriptor with the rest of its quota, if another program started it.
+    pub spending: Option<u32>,
     /// The options for programs that it starts. Without them it starts none.
     pub children: Option<ChildOptions>,
     /// Arguments after the program's name.
@@ -115,6 +117,10 @@ pub fn run(mut setup: Setup<'_>, mut bytes: Vec<u8>, fault: u8) -> anyhow::Resul
     let successor = Successor::default();
     let arbiter =
         setup.grants.arbiter(setup.time_limit, setup.children.as_ref())?.successor(&successor).outside_signals();
+    let arbiter = match setup.spending {
+        Some(number) => arbiter.spends_from(number).context("cannot spend from the quota of the first program")?,
+        None => arbiter,
+    };
     // Counts, blocks of the heap and records of debuggers come after the end.
     let at_once = !setup.observed && !setup.grants.count_syscalls && setup.heaps.is_none();
     // A process that another one started starts none.

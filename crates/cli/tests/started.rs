@@ -134,6 +134,18 @@ fn a_time_limit_ends_what_a_program_left() {
     assert!(!bench.path("mark").exists());
 }
 
+/// A program and all that it starts in domains have one quota, by `posix_spawn` and by `execve`.
+#[test]
+fn starts_are_no_way_to_get_more() {
+    let bench = hostile("write");
+    fs::create_dir(bench.path("d")).expect("made");
+    let mut run = sfi(&bench, &["run", "--no-cache", "--dir", "d::/", "--program", "/self=hostile"]);
+    let all = out(run.args(["--max-written", "1", "--max-created", "4", "./hostile", "--", "quota"]));
+    let files: Vec<_> = fs::read_dir(bench.path("d")).expect("a directory").map(|file| file.expect("a file")).collect();
+    let written: u64 = files.iter().map(|file| file.metadata().expect("known").len()).sum();
+    assert_eq!((files.len(), written), (4, 700_000), "{all}");
+}
+
 /// A limit that the program's arbiter does not know: the kernel sends SIGXFSZ.
 #[test]
 fn a_limit_of_file_sizes_ends_no_program() {

@@ -1,6 +1,7 @@
 //! New processes of the host that share nothing of this one.
 
 use std::io;
+use std::os::fd::RawFd;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
@@ -8,12 +9,12 @@ use std::process::Command;
 const FIRST: libc::c_uint = 3;
 
 /// Lets a command start without any of this process' descriptors but the three standard ones, which
-/// the command names, in a process group of its own. The kernel kills it when the thread that
-/// starts it ends.
-pub fn apart(command: &mut Command) -> &mut Command {
+/// the command names, and `passed`, in a process group of its own. The kernel kills it when the
+/// thread that starts it ends.
+pub fn apart(command: &mut Command, passed: Option<RawFd>) -> &mut Command {
     let parent = std::process::id();
     let prepare = move || {
-        close_others()?;
+        close_others(passed)?;
         end_with(parent)
     };
     command.process_group(0);
@@ -22,10 +23,10 @@ pub fn apart(command: &mut Command) -> &mut Command {
 }
 
 /// Replaces this process by a command's program, without any of this process' descriptors but the
-/// three standard ones, which the command names. Returns only if that fails.
-pub fn replace(command: &mut Command) -> io::Error {
+/// three standard ones, which the command names, and `passed`. Returns only if that fails.
+pub fn replace(command: &mut Command, passed: Option<RawFd>) -> io::Error {
     // SAFETY: the closure neither allocates nor locks: an error from a number holds no memory.
-    unsafe { command.pre_exec(close_others) };
+    unsafe { command.pre_exec(move || close_others(passed)) };
     command.exec()
 }
 
@@ -45,12 +46,13 @@ pub(crate) fn end_with(parent: u32) -> io::Result<()> {
     }
 }
 
-/// Lets all descriptors but the three standard ones close when the process runs another program.
-fn close_others() -> io::Result<()> {
+/// Lets all descriptors but the three standard ones and `passed` close when the process runs
+/// another program.
+fn close_others(passed: Option<RawFd>) -> io::Result<()> {
     let all = libc::c_uint::MAX;
     // SAFETY: this call takes numbers only, and is async-signal-safe. It closes nothing now.
-    match unsafe { libc::syscall(libc::SYS_close_range, FIRST, all, libc::CLOSE_RANGE_CLOEXEC) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
+    let closed = unsafe { libc::syscall(libc::SYS_close_range, FIRST, all, libc::CLOSE_RANGE_CLOEXEC) } == 0;
+    // SAFETY: as above.
+    let kept = |number| unsafe { libc::fcntl(number, libc::F_SETFD, 0) } == 0;
+    if closed && passed.is_none_or(kept) { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

@@ -130,6 +130,9 @@ pub struct Args {
     /// process (`sfi_arbitration::variable`).
     #[arg(long, hide = true, default_value_t = 0, value_name = "COUNT")]
     variables: usize,
+    /// The descriptor with the rest of the quota of the program that started this one.
+    #[arg(long, hide = true, value_name = "DESCRIPTOR")]
+    spending: Option<u32>,
     /// Arguments for the domains.
     #[arg(last = true)]
     args: Vec<OsString>,
@@ -315,6 +318,7 @@ fn run_program(args: &Args, bytes: Vec<u8>) -> anyhow::Result<ExitCode> {
         stack: args.stack << 20,
         control_stack: args.control_stack,
         grants: &grants,
+        spending: args.spending,
         children: (!args.started).then(|| ChildOptions { words: inherited(args, &grants), mode: args.mode }),
         arguments: &args.args,
         name: args.argv0.as_deref(),
