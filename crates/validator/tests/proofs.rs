@@ -17,7 +17,7 @@ fn sources(directory: &str, extension: &str) -> Vec<PathBuf> {
     paths
 }
 
-/// Proves every object that the rewriter does not refuse. Returns their number.
+/// Proves and verifies every object that the rewriter does not refuse. Returns their number.
 fn prove(paths: &[PathBuf], flags: &[&str]) -> usize {
     let mut count = 0;
     for path in paths {
@@ -28,6 +28,9 @@ fn prove(paths: &[PathBuf], flags: &[&str]) -> usize {
             let proof = validate(&original, &output.bytes, &output.traces);
             let budgeted = if budget { ", budgeted" } else { "" };
             assert!(proof.holds(), "{} in mode {}{budgeted}:\n{}", path.display(), mode.name(), words(&proof));
+            let options = sfi_verifier::Options { mode, budget, clock: true, ..Default::default() };
+            let verdict = sfi_verifier::verify(&output.bytes, &options).expect("readable");
+            assert!(verdict.is_safe(), "{} in mode {mode}{budgeted}: {:?}", path.display(), verdict.violations);
             count += usize::from(!budget);
         }
     }

@@ -100,6 +100,7 @@ impl Transform<'_, '_, '_> {
         let mut test = ins;
         test.set_op0_kind(OpKind::Register);
         test.set_op0_register(value);
+        test.set_segment_prefix(Register::None);
         self.put(&test, &[])?;
         if stores {
             self.put_plain(ins_store, false, true)?;
@@ -148,6 +149,7 @@ impl Transform<'_, '_, '_> {
         change.set_has_lock_prefix(false);
         change.set_op0_kind(OpKind::Register);
         change.set_op0_register(sized(word));
+        change.set_segment_prefix(Register::None);
         change.set_op1_register(offset);
         self.put(&change, &[])?;
         self.put_plain(exchange, true, true)?;
