@@ -73,7 +73,7 @@ impl Walk<'_, '_, '_> {
         let context = self.context;
         let (insn, kept) = (&context.old.text.insns[at], context.old.kept[at]);
         let ins = &insn.ins;
-        let Some(new) = context.new.at(stand.place.0, stand.place.1).map(|new| &context.new.insns[new]) else {
+        let Some(new) = context.new.insn_at(stand.place.0, stand.place.1) else {
             return Ok(false);
         };
         let Some(array) = named_array(context, new).filter(|_| is_load(insn)) else { return Ok(false) };

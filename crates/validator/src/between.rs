@@ -17,8 +17,8 @@ const MOST: usize = 200;
 
 impl Walk<'_, '_, '_> {
     pub(crate) fn new_insn(&self, place: (usize, u64)) -> Result<&Insn, Difference> {
-        match self.context.new.at(place.0, place.1) {
-            Some(at) => Ok(&self.context.new.insns[at]),
+        match self.context.new.insn_at(place.0, place.1) {
+            Some(insn) => Ok(insn),
             None => wrong(format!("the new code goes on at {:#x}, which is no instruction", place.1)),
         }
     }
@@ -112,8 +112,7 @@ impl Walk<'_, '_, '_> {
     /// Says whether a branch repeats an atomic change: `1: mov %rax,%t ; bts %r,%t ; lock cmpxchg
     /// %t,(mem) ; jne 1b`. The validator follows the last round, which succeeds.
     fn is_retry(&self, branch: &Insn) -> bool {
-        let at =
-            |offset: u64| self.context.new.at(branch.section as usize, offset).map(|at| &self.context.new.insns[at]);
+        let at = |offset: u64| self.context.new.insn_at(branch.section as usize, offset);
         // A charge of a budget may stand first.
         let target = branch.ins.near_branch_target();
         let copy = at(target + self.context.charge((branch.section as usize, target)).unwrap_or(0));
@@ -152,7 +151,7 @@ impl Walk<'_, '_, '_> {
         };
         let mut at = branch.end();
         while at < over {
-            let Some(insn) = self.context.new.at(section, at).map(|at| &self.context.new.insns[at]) else {
+            let Some(insn) = self.context.new.insn_at(section, at) else {
                 return false;
             };
             let ins = &insn.ins;
@@ -225,7 +224,7 @@ impl Walk<'_, '_, '_> {
     /// Says whether this branch ends the check of an indirect branch in mode match: it skips a trap
     /// and leads to the check's last load.
     fn is_check(&self, insn: &Insn) -> bool {
-        let at = |offset: u64| self.context.new.at(insn.section as usize, offset).map(|at| &self.context.new.insns[at]);
+        let at = |offset: u64| self.context.new.insn_at(insn.section as usize, offset);
         let trap = at(insn.end()).filter(|trap| trap.ins.mnemonic() == Mnemonic::Int3);
         let over = insn.ins.near_branch_target();
         let ends = |load: &Insn| {
@@ -245,8 +244,7 @@ impl Walk<'_, '_, '_> {
             && ins.op0_kind() == OpKind::Register
             && ins.op0_register().is_gpr32()
             && ins.try_immediate(1).is_ok_and(|mask| mask as u32 == DISPATCH_MASK);
-        let behind =
-            || self.context.new.at(insn.section as usize, insn.end()).map(|at| &self.context.new.insns[at].ins);
+        let behind = || self.context.new.insn_at(insn.section as usize, insn.end()).map(|insn| &insn.ins);
         mask && behind()
             .is_some_and(|next| matches!(next.flow_control(), FlowControl::IndirectBranch | FlowControl::IndirectCall))
     }

@@ -66,6 +66,11 @@ impl Text {
         }
     }
 
+    /// Returns the instruction at an offset, itself.
+    pub(crate) fn insn_at(&self, section: usize, offset: u64) -> Option<&Insn> {
+        self.at(section, offset).map(|at| &self.insns[at])
+    }
+
     /// Returns the instruction after this one.
     pub(crate) fn next(&self, at: Index) -> Option<Index> {
         let insn = &self.insns[at];

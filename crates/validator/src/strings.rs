@@ -57,7 +57,7 @@ impl Walk<'_, '_, '_> {
         let mut at = branch.end();
         let mut strings = Vec::new();
         while at < over {
-            let Some(insn) = self.context.new.at(section, at).map(|at| &self.context.new.insns[at]) else {
+            let Some(insn) = self.context.new.insn_at(section, at) else {
                 return false;
             };
             at = insn.end();
@@ -78,7 +78,7 @@ impl Walk<'_, '_, '_> {
     fn only_moves_stack(&self, section: usize, from: u64, to: u64) -> bool {
         let mut at = from;
         while at < to {
-            let Some(insn) = self.context.new.at(section, at).map(|at| &self.context.new.insns[at]) else {
+            let Some(insn) = self.context.new.insn_at(section, at) else {
                 return false;
             };
             let ins = &insn.ins;

@@ -73,6 +73,16 @@ pub(crate) struct FlowGraph {
 }
 
 impl FlowGraph {
+    /// Says whether a direct jump leads to a function, and not to a place inside one.
+    pub(crate) fn leads_out(&self, code: &Code<'_, '_>, dest: Dest) -> bool {
+        is_entry_jump(&self.entry, code, dest)
+    }
+
+    /// Says whether a direct jump leads to a function that is no trap.
+    pub(crate) fn tail_calls(&self, code: &Code<'_, '_>, dest: Dest) -> bool {
+        self.leads_out(code, dest) && insn_of(code, dest).is_none_or(|to| !code.is_trap(to))
+    }
+
     /// Calls `visit` for every instruction that control may reach next. A call's callee does not
     /// count.
     pub(crate) fn successors(&self, code: &Code<'_, '_>, at: InsnIndex, mut visit: impl FnMut(InsnIndex)) {

@@ -8,7 +8,6 @@
 use crate::analysis::depth::{Height, State};
 use crate::analysis::flow::FlowGraph;
 use crate::analysis::regs::{Effects, bit};
-use crate::object::address::insn_of;
 use crate::object::decode::{Code, Flow, Insn, InsnIndex, PerInsn};
 use crate::refusal::{Reason, Refusal};
 use iced_x86::{Mnemonic, OpKind, Register};
@@ -147,7 +146,7 @@ pub(crate) fn check_returns(code: &Code<'_, '_>, graph: &FlowGraph, states: &Per
         let presumed = insn.flow == Flow::JumpIndirect && !graph.tables.contains_key(&at);
         let leaves = match insn.flow {
             Flow::Return => true,
-            Flow::Jump(dest) | Flow::Branch(dest) => insn_of(code, dest).is_none_or(|to| graph.entry[to]),
+            Flow::Jump(dest) | Flow::Branch(dest) => graph.leads_out(code, dest),
             _ => presumed,
         };
         let restored = presumed && states[at].rsp == Height::Computed && is_behind_restore(code, at);

@@ -104,7 +104,7 @@ pub(crate) fn liveness(code: &Code<'_, '_>, graph: &FlowGraph, effects: &PerInsn
                 Flow::Call(_) => (arguments() | callee_saved(), call_clobbered | FLAGS),
                 Flow::CallIndirect => (effects[at].uses | arguments() | callee_saved(), call_clobbered | FLAGS),
                 Flow::Jump(dest) | Flow::Branch(dest) => {
-                    if insn_of(code, dest).is_none_or(|target| graph.entry[target]) {
+                    if graph.leads_out(code, dest) {
                         out |= passed | arguments() | results();
                     }
                     (effects[at].uses, effects[at].kills)

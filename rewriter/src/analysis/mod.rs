@@ -62,9 +62,7 @@ pub(crate) fn run(
     let mut effects = regs::effects(&code.insns);
     let mut graph = inner::graph(code, addresses, unwind, &effects);
     let budgeted = if budget { regs::bit(sfi_contract::budget::REGISTER) } else { 0 };
-    let names = |at: &crate::object::decode::InsnIndex| {
-        !code.insns[*at].is_nop() && (effects[*at].uses | effects[*at].writes) & budgeted != 0
-    };
+    let names = |at: &InsnIndex| !code.insns[*at].is_nop() && (effects[*at].uses | effects[*at].writes) & budgeted != 0;
     let detail = "r14 holds the budget; compile with -ffixed-r14";
     let named: Vec<Refusal> =
         code.insns.keys().filter(names).map(|at| code.refuse(at, Reason::NoSafeForm, detail)).collect();

@@ -7,7 +7,6 @@
 
 use crate::analysis::flow::FlowGraph;
 use crate::analysis::regs::{Effects, Set, bits};
-use crate::object::address::insn_of;
 use crate::object::decode::{Code, Flow, PerInsn};
 use crate::refusal::{Reason, Refusal};
 use foldhash::{HashMap, HashMapExt};
@@ -25,7 +24,7 @@ pub(crate) fn check(code: &Code<'_, '_>, graph: &FlowGraph, effects: &PerInsn<Ef
         *changed |= effects[at].writes;
         *leaves |= match insn.flow {
             Flow::Return => true,
-            Flow::Jump(dest) => insn_of(code, dest).is_none_or(|to| graph.entry[to]),
+            Flow::Jump(dest) => graph.leads_out(code, dest),
             _ => false,
         };
     }

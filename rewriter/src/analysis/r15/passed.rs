@@ -253,9 +253,7 @@ fn passes(
         let Some(holds) = holds.get(at) else { return false };
         let leaves = match insn.flow {
             Flow::Return => true,
-            Flow::Jump(dest) | Flow::Branch(dest) => {
-                insn_of(code, dest).is_none_or(|to| graph.entry[to] && !code.is_trap(to))
-            }
+            Flow::Jump(dest) | Flow::Branch(dest) => graph.tail_calls(code, dest),
             Flow::JumpIndirect => graph.jump_kind(*at) == JumpKind::Tail,
             _ => false,
         };

@@ -247,9 +247,7 @@ impl Search<'_, '_, '_> {
         let (insn, known, effects) = (&self.code.insns[at], self.known[at], &self.effects[at]);
         let leaves = match insn.flow {
             Flow::Return => true,
-            Flow::Jump(dest) | Flow::Branch(dest) => {
-                crate::object::address::insn_of(self.code, dest).is_none_or(|to| self.graph.entry[to])
-            }
+            Flow::Jump(dest) | Flow::Branch(dest) => self.graph.leads_out(self.code, dest),
             Flow::JumpIndirect => !matches!(self.graph.jump_kind(at), JumpKind::Inside | JumpKind::Far),
             _ => false,
         };
