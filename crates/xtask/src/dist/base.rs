@@ -14,6 +14,9 @@ pub struct Dist {
     pub out: PathBuf,
     /// Copies of the sources, and what is built of them.
     pub work: PathBuf,
+    /// The sources of the commit, in an archive. All builds begin with it, also if a commit is made
+    /// meanwhile.
+    pub archive: PathBuf,
     /// The version of the command.
     pub version: String,
     /// Seconds since 1970 of the last commit, the time of all files in archives.
@@ -31,7 +34,8 @@ impl Dist {
         };
         let changed = text(Command::new("git").args(["status", "--porcelain", "--untracked-files=no"]))?;
         ensure!(changed.is_empty(), "a release is made of a commit, and these files differ from it:\n{changed}");
-        let time = text(Command::new("git").args(["log", "-1", "--format=%ct"]))?;
+        let commit = text(Command::new("git").args(["rev-parse", "HEAD"]))?;
+        let time = text(Command::new("git").args(["log", "-1", "--format=%ct", &commit]))?;
         let identity = text(Command::new(cargo()).args(["pkgid", "-p", "sfi-cli"]))?;
         let version = identity.rsplit(['#', '@']).next().context("no version")?.to_owned();
         let (out, work) = (root.join(out), root.join("target/release-work"));
@@ -39,7 +43,9 @@ impl Dist {
             remove(folder)?;
             std::fs::create_dir_all(folder).with_context(|| format!("{}", folder.display()))?;
         }
-        Ok(Self { root, out, work, version, time })
+        let archive = work.join("sources.tar");
+        text(Command::new("git").args(["archive", "--output"]).arg(&archive).arg(&commit))?;
+        Ok(Self { root, out, work, archive, version, time })
     }
 }
 

@@ -51,9 +51,7 @@ fn build(dist: &Dist, python: &Environment, folder: &Path) -> anyhow::Result<Bui
     for folder in [&sources, &programs] {
         std::fs::create_dir_all(folder)?;
     }
-    let archive = folder.join("sources.tar");
-    execute(Command::new("git").args(["archive", "--output"]).arg(&archive).arg("HEAD").current_dir(&dist.root))?;
-    execute(Command::new("tar").arg("-xf").arg(&archive).arg("-C").arg(&sources))?;
+    execute(Command::new("tar").arg("-xf").arg(&dist.archive).arg("-C").arg(&sources))?;
     let home = home()?;
     // Completes and runs a command that builds.
     let run = |mut build: Command, profile: &str, is_static: bool| {

@@ -1,6 +1,6 @@
 //! The files for users: an archive, a Debian package, a bill of materials, checksums.
 
-use super::base::{Dist, execute, headline, names, remove};
+use super::base::{Dist, execute, headline, names};
 use super::build::{Built, SHARED};
 use crate::python::Environment;
 use anyhow::{Context, ensure};
@@ -43,7 +43,7 @@ const PRODUCTS: [(&str, &str); 3] =
 pub fn files(dist: &Dist, built: &Built, tools: &Path, out: &Path) -> anyhow::Result<()> {
     std::fs::create_dir_all(out)?;
     let stage = stage(dist, built)?;
-    archives(dist, &stage, tools, out)?;
+    archives(dist, built, &stage, tools, out)?;
     let wheel = out.join(&built.wheel);
     std::fs::copy(built.programs.join(&built.wheel), &wheel).with_context(|| format!("{}", wheel.display()))?;
     PRODUCTS.iter().try_for_each(|(product, package)| materials(dist, built, tools, out, product, package))
@@ -80,19 +80,19 @@ fn stage(dist: &Dist, built: &Built) -> anyhow::Result<PathBuf> {
 }
 
 /// Packs the files, with equal bytes for equal files.
-fn archives(dist: &Dist, stage: &Path, tools: &Path, out: &Path) -> anyhow::Result<()> {
+fn archives(dist: &Dist, built: &Built, stage: &Path, tools: &Path, out: &Path) -> anyhow::Result<()> {
     let name = stage.file_name().context("no name")?.to_string_lossy().into_owned();
     let mut tar = Command::new("tar");
     tar.args(["--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--mode=u+rwX,go+rX,go-w"]);
     tar.arg(format!("--mtime=@{}", dist.time)).arg("--use-compress-program=gzip -n9").arg("-cf");
     execute(tar.arg(out.join(format!("{name}.tar.gz"))).arg(&name).current_dir(stage.parent().context("no root")?))?;
-    // The Debian package takes the files from a folder without a version in its name.
-    let fixed = dist.root.join("target/release-work/stage");
-    remove(&fixed)?;
-    std::os::unix::fs::symlink(stage, &fixed)?;
+    // The Debian package takes the files from a folder of its sources without a version in its name.
+    let fixed = built.sources.join("target/stage");
+    std::fs::create_dir_all(built.sources.join("target"))?;
+    std::os::unix::fs::symlink(stage, fixed)?;
     let mut deb = Command::new(tools.join("cargo-deb"));
     deb.args(["--no-build", "--no-strip", "--locked", "-p", "sfi-cli", "--output"]).arg(out);
-    execute(deb.env("SOURCE_DATE_EPOCH", &dist.time).current_dir(&dist.root))?;
+    execute(deb.env("SOURCE_DATE_EPOCH", &dist.time).current_dir(&built.sources))?;
     let made = names(out)?.into_iter().find(|name| name.as_encoded_bytes().ends_with(b".deb")).context("no package")?;
     let output =
         Command::new("dpkg-deb").arg("--contents").arg(out.join(made)).output().context("cannot run dpkg-deb")?;
