@@ -8,8 +8,9 @@
 //!   the code before (a call that does not return). Then the form shows that it is a switch: `%b`
 //!   is added to the value loaded from `(%b,%i,4)`. In this case the jump may lead to the entries
 //!   of all tables of its unit.
-//!   A base may be in a register across the jumps of a loop. Then all these jumps are proven
-//!   together, see [`prove_together`].
+//!   The target may be in the frame (`mov %t,8(%rsp) ; jmp *8(%rsp)`), where clang keeps the target
+//!   of a switch that a loop repeats. A base may be in a register across the jumps of a loop. Then
+//!   all these jumps are proven together, see [`prove_together`].
 //! - *A switch of code for a fixed place*: `jmp *table(,%i,8)`, if only such jumps name the table.
 //! - *A table of labels.* The target is loaded from an array of pointers whose base is named, and
 //!   the array holds labels of the jump's own unit.
@@ -205,16 +206,15 @@ struct Search<'s, 'x, 'o, 'a> {
 
 impl Search<'_, '_, '_, '_> {
     fn jump(&self, at: InsnIndex) -> Target {
-        let ins = &self.code.insns[at].ins;
-        if ins.op0_kind() != OpKind::Register {
+        let Some(leaves) = self.reach.target(at) else {
             if let Some(targets) = self.tables.named.get(&at) {
                 return Target::Labels(sorted(targets.to_vec()));
             }
             return self.array(at, at).map_or(Target::Pointer, Target::Labels);
-        }
+        };
         let mut labels = Vec::new();
         let (mut sums, mut pointers) = (false, false);
-        for leaf in self.reach.leaves(at, ins.op0_register()) {
+        for leaf in leaves {
             let found = match leaf {
                 Leaf::Sum(by) => {
                     let relocated =
@@ -283,12 +283,11 @@ impl Search<'_, '_, '_, '_> {
 
     /// Says whether all values of a jump's target are sums with the form of a switch.
     fn has_form(&self, at: InsnIndex) -> bool {
-        let ins = &self.code.insns[at].ins;
         let is = |leaf: &Leaf| match leaf {
             Leaf::Sum(by) => summands(&self.code.insns[*by].ins).is_some_and(|both| self.is_entry(*by, both)),
             _ => false,
         };
-        ins.op0_kind() == OpKind::Register && self.reach.leaves(at, ins.op0_register()).iter().all(is)
+        self.reach.target(at).is_some_and(|leaves| leaves.iter().all(is))
     }
 
     /// Returns the parts of a switch that reads one table, if its base is in a register that no

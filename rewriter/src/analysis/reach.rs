@@ -251,27 +251,55 @@ impl<'x, 'o, 'a> Reach<'x, 'o, 'a> {
         self.origins(at, register).0
     }
 
+    /// Returns the origins of an indirect jump's target. It is in a register, or in a place of the
+    /// frame whose height is known. `None` if it is elsewhere in memory.
+    pub(crate) fn target(&self, jump: InsnIndex) -> Option<HashSet<Leaf>> {
+        let ins = &self.code.insns[jump].ins;
+        if ins.op0_kind() == OpKind::Register {
+            return Some(self.leaves(jump, ins.op0_register()));
+        }
+        let (mut leaves, mut values) = (HashSet::new(), Vec::new());
+        let (base, _) = frame_place(ins, &self.states[jump])?;
+        let stores = self.stores_to_place_of(jump).filter(|_| base == Register::None)?;
+        self.stored(stores, &mut leaves, &mut values);
+        self.follow(values, &mut leaves);
+        Some(leaves)
+    }
+
     /// Returns the origins of a value, and whether it relies on callees that leave it in a register
     /// which they need not preserve.
     pub(crate) fn origins(&self, at: InsnIndex, register: Register) -> (HashSet<Leaf>, bool) {
-        let (mut leaves, mut kept) = (HashSet::new(), false);
+        let mut leaves = HashSet::new();
+        let kept = self.follow(vec![(at, register)], &mut leaves);
+        (leaves, kept)
+    }
+
+    /// Adds the origins of the values that some registers have before instructions. Says whether
+    /// they rely on callees, see [`Reach::origins`].
+    fn follow(&self, mut work: Vec<(InsnIndex, Register)>, leaves: &mut HashSet<Leaf>) -> bool {
+        let mut kept = false;
         let (mut values, mut writes) = (self.marks[1].borrow_mut(), self.marks[2].borrow_mut());
         let (values, writes) = (values.begin(), writes.begin());
-        values.meet(at, register);
-        let mut work = vec![(at, register)];
+        work.retain(|&(at, register)| values.meet(at, register));
         while let Some((at, register)) = work.pop() {
             let mut next = Vec::new();
             let definitions = self.definitions(at, register);
             kept |= definitions.kept;
             for &by in definitions.by.iter().filter(|&&by| writes.meet(by, register)) {
-                self.step(by, register, &mut leaves, &mut next);
+                self.step(by, register, leaves, &mut next);
             }
             if definitions.outside {
                 leaves.insert(Leaf::Outside);
             }
             work.extend(next.into_iter().filter(|&(at, register)| values.meet(at, register)));
         }
-        (leaves, kept)
+        kept
+    }
+
+    /// Returns the stores to the place of the frame that an instruction's memory operand is.
+    fn stores_to_place_of(&self, at: InsnIndex) -> Option<&[InsnIndex]> {
+        let (base, place) = frame_place(&self.code.insns[at].ins, &self.states[at])?;
+        self.stores.get(&(self.graph.unit[at], base, place)).map(Vec::as_slice)
     }
 
     /// Handles one definition of a register: adds a leaf, or values to follow.
@@ -290,9 +318,7 @@ impl<'x, 'o, 'a> Reach<'x, 'o, 'a> {
             _ if matches!(insn.flow, Flow::Call(_) | Flow::CallIndirect) => _ = leaves.insert(Leaf::Result(by)),
             _ if !plain => _ = leaves.insert(Leaf::Other(by)),
             Mnemonic::Mov | Mnemonic::Movzx | Mnemonic::Movsxd if ins.op1_kind() == OpKind::Memory => {
-                let stores = frame_place(ins, &self.states[by])
-                    .and_then(|(base, place)| self.stores.get(&(self.graph.unit[by], base, place)));
-                match stores {
+                match self.stores_to_place_of(by) {
                     Some(stores) => self.stored(stores, leaves, next),
                     None => _ = leaves.insert(Leaf::Load(by)),
                 }
