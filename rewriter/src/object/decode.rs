@@ -358,6 +358,12 @@ fn decode_section(code: &mut Code<'_, '_>, index: SectionIndex, refusals: &mut V
             decoder.set_ip(*end);
             continue;
         }
+        if code.insns.last().is_some_and(|last| last.section == index as u32 && ends_code(&last.ins))
+            && section.data[offset..].iter().all(|byte| *byte == 0)
+        {
+            // Free Pascal fills the end of a section with zeros.
+            break;
+        }
         let ins = decoder.decode();
         if ins.is_invalid() {
             refusals.push(code.refuse_offset(index, offset as u64, Reason::DataInText, "the bytes do not decode"));
@@ -395,6 +401,11 @@ fn decode_section(code: &mut Code<'_, '_>, index: SectionIndex, refusals: &mut V
         code.insns.push(insn);
     }
     trap_behind(code, last);
+}
+
+/// Says whether padding may follow an instruction: it goes elsewhere, or calls.
+fn ends_code(ins: &Instruction) -> bool {
+    !matches!(ins.flow_control(), FlowControl::Next | FlowControl::ConditionalBranch)
 }
 
 /// Returns an instruction with the usual form in place of the one for an address of 64 bits:
