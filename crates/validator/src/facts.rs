@@ -363,12 +363,18 @@ impl Facts {
 
     /// Moves past a call. A function that gets the address of a word may change it: the pointer in
     /// a string or vector of C++ leads into the frame first, and then elsewhere. The word of a
-    /// pointer to a function may become another variable. Saved registers stay.
+    /// pointer to a function may become another variable, also one inside a structure whose address
+    /// is passed. Saved registers stay.
     fn called(&mut self, changed: Registers) {
         self.count = false;
         let passed = ARGUMENTS.map(|number| self.registers[number]);
-        self.slots.retain(|(place, fact)| {
-            !matches!(fact, Fact::Stack(..) | Fact::Text) || !passed.contains(&Fact::Stack(place.0, place.1))
+        self.slots.retain(|((base, at), fact)| {
+            let within = |passed: &Fact| matches!(passed, Fact::Stack(of, from) if of == base && from <= at);
+            match fact {
+                Fact::Stack(..) => !passed.contains(&Fact::Stack(*base, *at)),
+                Fact::Text => !passed.iter().any(within),
+                _ => true,
+            }
         });
         for number in (0..16).filter(|n| *n != RSP && changed & 1 << n != 0) {
             self.registers[number] = Fact::Unknown;

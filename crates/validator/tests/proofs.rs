@@ -319,6 +319,8 @@ fn a_read_of_text_is_noticed() {
         ("mov (%rdi),%rcx\nmov (%rcx),%rax", true),
         // A callee that gets the address of the word may change it.
         ("push %rcx\nlea (%rsp),%rdi\ncall g@PLT\npop %rcx\nmov (%rcx),%rax", true),
+        // The word may be inside the structure whose address it gets.
+        ("push %rcx\nlea -8(%rsp),%rdi\nsub $8,%rsp\ncall g@PLT\npop %rcx\npop %rcx\nmov (%rcx),%rax", true),
         ("push %rcx\nlea 8(%rsp),%rdi\ncall g@PLT\npop %rcx\nmov (%rcx),%rax", false),
     ] {
         std::fs::write(&source, READS_TEXT.replace("PASS", pass)).expect("source");
