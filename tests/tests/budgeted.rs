@@ -118,6 +118,17 @@ fn code_without_loops_pays_once() {
     assert!((4..=9).contains(&used), "{used} instructions");
 }
 
+/// Compilers end code that is not reached without an instruction that goes elsewhere. A charge may
+/// stand before the last one, and the trap of the charges behind it.
+#[test]
+fn code_that_falls_off_its_section_can_be_budgeted() {
+    let source = fixtures("../rewriter/tests/cases/falls_off.s");
+    for mode in MODES {
+        let object = rewrite(&compile(&source, &[]), mode, true, Validation::Strict).expect("it is rewritten");
+        assert_eq!(violations(&object, mode), [""; 0]);
+    }
+}
+
 #[test]
 fn the_note_says_so() {
     let object = kernels("-O1");

@@ -116,6 +116,11 @@ impl Text {
         Ok(())
     }
 
+    /// Says whether an `int3` stands at a place.
+    pub(crate) fn is_trap(&self, section: usize, offset: u32) -> bool {
+        self.insn_at(section, u64::from(offset)).is_some_and(|insn| insn.ins.mnemonic() == Mnemonic::Int3)
+    }
+
     /// Decodes every instruction of the new object.
     pub(crate) fn of_new(pair: &Pair<'_>) -> Result<Text, String> {
         let mut text = Text { insns: Vec::new(), at: vec![Vec::new(); pair.new.sections.len()] };

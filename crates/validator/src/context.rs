@@ -40,12 +40,18 @@ impl<'p, 'a> Context<'p, 'a> {
     pub(crate) fn read(pair: &'p Pair<'a>, traces: &[Trace]) -> Result<Context<'p, 'a>, String> {
         let old = Old::read(pair, traces)?;
         let new = Text::of_new(pair)?;
+        let note = pair.new.sections.iter().find(|section| section.name == names::NOTE_SECTION);
+        let budgeted = note.and_then(|note| Note::decode(note.data)).is_some_and(|note| note.budget);
         let mut starts = HashMap::new();
         let mut until = vec![0; old.text.insns.len()];
         let mut pads = HashMap::new();
         for trace in traces {
             let section = pair.new_of[trace.section].ok_or("the trace of a section that is gone")?;
-            let end = pair.new.sections[section].data.len() as u32;
+            let mut end = pair.new.sections[section].data.len() as u32;
+            if budgeted && end.checked_sub(1).is_some_and(|last| new.is_trap(section, last)) {
+                // The trap of the last charges. Without it control would come to the loader's.
+                end -= 1;
+            }
             for (number, step) in trace.steps.iter().enumerate() {
                 let Some(at) = old.text.at(trace.section, u64::from(step.old)) else { continue };
                 if !step.pad {
@@ -64,8 +70,6 @@ impl<'p, 'a> Context<'p, 'a> {
                 pads.insert((section as usize, u64::from(*pad)), u64::from(offset));
             }
         }
-        let note = pair.new.sections.iter().find(|section| section.name == names::NOTE_SECTION);
-        let budgeted = note.and_then(|note| Note::decode(note.data)).is_some_and(|note| note.budget);
         let stops = |&at: &Index| {
             let (section, offset) = old.place[at];
             let calls = matches!(old.flow[at], Flow::Call(_) | Flow::CallIndirect);

@@ -121,8 +121,8 @@ pub(crate) fn liveness(code: &Code<'_, '_>, graph: &FlowGraph, effects: &PerInsn
                 Flow::Next if insn.ins.mnemonic() == Mnemonic::Syscall => {
                     (arguments() | bits(&[Register::RAX]) | callee_saved(), 0)
                 }
-                // Control falls off the section's end.
-                Flow::Next if graph.next(code, at).is_none() => (GPRS | FLAGS, 0),
+                // Control falls off the section's end into a trap, which needs no flags.
+                Flow::Next if graph.next(code, at).is_none() => (effects[at].uses | GPRS, effects[at].kills & FLAGS),
                 Flow::Next if running.contains(&at) => {
                     (effects[at].uses, effects[at].kills | effects[at].writes & FLAGS)
                 }

@@ -4,5 +4,5 @@
 	.globl	f
 	.type	f, @function
 f:
-	mov	$3, %ecx
-	repne scasb
+	mov	%rdx, %rcx
+	rep movsq
