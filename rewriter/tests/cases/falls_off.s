@@ -1,5 +1,5 @@
-# Code whose end is not reached (`__builtin_unreachable`) falls off its section. With a budget a trap
-# stands there, and a charge may stand before code that leaves the flags alone.
+# Code whose end is not reached (`__builtin_unreachable`) falls off its section. With a budget a
+# trap stands there, and a charge may stand before code that leaves the flags alone.
         .section .text.falls,"ax",@progbits
         .globl  falls
         .type   falls,@function

@@ -1,5 +1,5 @@
-# clang computes the target of a loop's switch once, before the loop, and keeps it in the frame. Both
-# jumps lead to the entries of the table.
+# clang computes the target of a loop's switch once, before the loop, and keeps it in the frame.
+# Both jumps lead to the entries of the table.
         .globl  repeat
         .type   repeat,@function
 repeat: push    %rbx

@@ -86,7 +86,7 @@ fn archives(dist: &Dist, built: &Built, stage: &Path, tools: &Path, out: &Path) 
     tar.args(["--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--mode=u+rwX,go+rX,go-w"]);
     tar.arg(format!("--mtime=@{}", dist.time)).arg("--use-compress-program=gzip -n9").arg("-cf");
     execute(tar.arg(out.join(format!("{name}.tar.gz"))).arg(&name).current_dir(stage.parent().context("no root")?))?;
-    // The Debian package takes the files from a folder of its sources without a version in its name.
+    // The Debian package takes the files from a folder of its sources. Its name has no version.
     let fixed = built.sources.join("target/stage");
     std::fs::create_dir_all(built.sources.join("target"))?;
     std::os::unix::fs::symlink(stage, fixed)?;
