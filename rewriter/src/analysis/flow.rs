@@ -37,8 +37,32 @@ pub(crate) struct Switch {
     pub table: usize,
 }
 
+/// The ways on from one instruction that no other phase changes.
+#[derive(Clone, Copy)]
+struct Way {
+    /// The number of the instruction that a direct branch or call names, or [`NOWHERE`].
+    target: u32,
+    /// Control may come to the instruction after it.
+    follows: bool,
+    kind: WayKind,
+}
+
+/// The instructions that control may reach next.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum WayKind {
+    Next,
+    Branch,
+    Jump,
+    End,
+    /// A call with a landing pad or receivers, or an indirect jump.
+    Special,
+}
+
+const NOWHERE: u32 = u32::MAX;
+
 /// Control flow of an object.
 pub(crate) struct FlowGraph {
+    ways: PerInsn<Way>,
     /// Instructions that code or data names: branch targets, symbols, taken addresses.
     pub label: PerInsn<bool>,
     /// Targets of jumps that come after them in the section.
@@ -85,41 +109,50 @@ impl FlowGraph {
 
     /// Calls `visit` for every instruction that control may reach next. A call's callee does not
     /// count.
+    #[inline]
     pub(crate) fn successors(&self, code: &Code<'_, '_>, at: InsnIndex, mut visit: impl FnMut(InsnIndex)) {
-        match code.insns[at].flow {
-            Flow::Next | Flow::Call(_) | Flow::CallIndirect => {
-                let next = self.next(code, at);
-                if let Some(next) = next {
-                    visit(next);
-                }
-                if let Some(landing) = self.landing(at).filter(|landing| Some(landing.pad) != next) {
-                    visit(landing.pad);
-                }
-                if code.insns[at].flow != Flow::Next {
-                    let receivers = self.far.receivers(self.unit[at]).iter().copied();
-                    receivers.filter(|to| Some(*to) != next).for_each(visit);
-                }
-            }
-            Flow::Branch(dest) => {
-                if let Some(next) = self.next(code, at) {
-                    visit(next);
-                }
-                if let Some(target) = insn_of(code, dest) {
-                    visit(target);
-                }
-            }
-            Flow::Jump(dest) => {
-                if let Some(target) = insn_of(code, dest) {
-                    visit(target);
-                }
-            }
-            Flow::JumpIndirect if self.jump_kind(at) != JumpKind::Tail => {
-                for &target in self.jump_targets(at) {
-                    visit(target);
-                }
-            }
-            Flow::JumpIndirect | Flow::Return | Flow::Stop => {}
+        let way = self.ways[at];
+        if way.kind == WayKind::Special {
+            return self.special(code, at, &mut visit);
         }
+        if way.follows && matches!(way.kind, WayKind::Next | WayKind::Branch) {
+            visit(at.next());
+        }
+        if way.target != NOWHERE && matches!(way.kind, WayKind::Branch | WayKind::Jump) {
+            visit(InsnIndex::from(way.target as usize));
+        }
+    }
+
+    /// Calls `visit` for the instructions after a call with a landing pad or receivers, or after an
+    /// indirect jump.
+    fn special(&self, code: &Code<'_, '_>, at: InsnIndex, visit: &mut dyn FnMut(InsnIndex)) {
+        if code.insns[at].flow == Flow::JumpIndirect {
+            if self.jump_kind(at) != JumpKind::Tail {
+                self.jump_targets(at).iter().copied().for_each(visit);
+            }
+            return;
+        }
+        let next = self.next(at);
+        if let Some(next) = next {
+            visit(next);
+        }
+        if let Some(landing) = self.landing(at).filter(|landing| Some(landing.pad) != next) {
+            visit(landing.pad);
+        }
+        let receivers = self.far.receivers(self.unit[at]).iter().copied();
+        receivers.filter(|to| Some(*to) != next).for_each(visit);
+    }
+
+    /// Says whether control may go on from an instruction to others than the next one and the
+    /// target of a direct branch.
+    pub(crate) fn is_special(&self, at: InsnIndex) -> bool {
+        self.ways[at].kind == WayKind::Special
+    }
+
+    /// Returns the instruction of this object that a direct branch or call names.
+    pub(crate) fn target(&self, at: InsnIndex) -> Option<InsnIndex> {
+        let target = self.ways[at].target;
+        (target != NOWHERE).then(|| InsnIndex::from(target as usize))
     }
 
     /// Returns the target of an exception from a call.
@@ -128,8 +161,8 @@ impl FlowGraph {
     }
 
     /// Returns the instruction after this one, if it is in the same section.
-    pub(crate) fn next(&self, code: &Code<'_, '_>, at: InsnIndex) -> Option<InsnIndex> {
-        following(code, at)
+    pub(crate) fn next(&self, at: InsnIndex) -> Option<InsnIndex> {
+        self.ways[at].follows.then(|| at.next())
     }
 
     /// Returns the labels of its own unit that an indirect jump may reach.
@@ -219,12 +252,26 @@ impl FlowGraph {
     }
 }
 
-/// Returns the instruction after this one, if it is in the same section and control gets there.
-/// Control does not fall into the trap or into the cold part of another function.
-fn following(code: &Code<'_, '_>, at: InsnIndex) -> Option<InsnIndex> {
-    let next = at.next();
-    let beside = code.insns.get(next).is_some_and(|next| next.section == code.insns[at].section);
-    (beside && !code.is_trap(next) && !code.ends_cold_part(at)).then_some(next)
+/// Returns the ways on from all instructions, without the special ones. Control does not fall into
+/// the trap or into the cold part of another function.
+fn ways(code: &Code<'_, '_>) -> PerInsn<Way> {
+    let mut ways = code.per_insn(Way { target: NOWHERE, follows: false, kind: WayKind::Next });
+    for section in &code.sections {
+        for at in section.first.until(section.end) {
+            let (dest, kind) = match code.insns[at].flow {
+                Flow::Next | Flow::CallIndirect => (None, WayKind::Next),
+                Flow::Call(dest) => (Some(dest), WayKind::Next),
+                Flow::Branch(dest) => (Some(dest), WayKind::Branch),
+                Flow::Jump(dest) => (Some(dest), WayKind::Jump),
+                Flow::JumpIndirect => (None, WayKind::Special),
+                Flow::Return | Flow::Stop => (None, WayKind::End),
+            };
+            let target = dest.and_then(|dest| insn_of(code, dest)).map_or(NOWHERE, InsnIndex::number);
+            let follows = at.next() < section.trap && !code.ends_cold_part(at);
+            ways[at] = Way { target, follows, kind };
+        }
+    }
+    ways
 }
 
 /// Says whether `dest` is a tail call or call of a function, and no jump inside one.
@@ -244,22 +291,15 @@ pub(crate) fn build(
     let mut end = code.per_insn(false);
     let mut jumped = code.per_insn(false);
     let mut looped = code.per_insn(false);
-    for (at, insn) in code.insns.iter_enumerated() {
-        match insn.flow {
-            Flow::Call(dest) => {
-                if let Some(target) = insn_of(code, dest) {
-                    label[target] = true;
-                    entry[target] = true;
-                }
-            }
-            Flow::Jump(dest) | Flow::Branch(dest) => {
-                if let Some(target) = insn_of(code, dest) {
-                    label[target] = true;
-                    jumped[target] = true;
-                    looped[target] |= target <= at;
-                }
-            }
-            _ => {}
+    let mut ways = ways(code);
+    for (at, way) in ways.iter_enumerated().filter(|(_, way)| way.target != NOWHERE) {
+        let target = InsnIndex::from(way.target as usize);
+        label[target] = true;
+        if way.kind == WayKind::Next {
+            entry[target] = true;
+        } else {
+            jumped[target] = true;
+            looped[target] |= target <= at;
         }
     }
     for (target, taken) in addresses.taken.iter_enumerated() {
@@ -296,7 +336,7 @@ pub(crate) fn build(
     for section in &code.sections {
         entry[section.trap] = true;
     }
-    let unit = units(code, addresses, unwind, &entry);
+    let unit = units(code, &ways, addresses, unwind, &entry);
     // A taken label in a unit without an indirect jump is a function too: no jump could reach it,
     // so it is called.
     let jumping: HashSet<u32> =
@@ -318,7 +358,17 @@ pub(crate) fn build(
             pointed.entry(unit[at]).or_default().push(at);
         }
     }
+    for (call, _) in unwind.landings() {
+        ways[call].kind = WayKind::Special;
+    }
+    if !receivers.is_empty() {
+        let calls = code.insns.keys().filter(|&at| matches!(code.insns[at].flow, Flow::Call(_) | Flow::CallIndirect));
+        for at in calls.filter(|&at| !far.receivers(unit[at]).is_empty()) {
+            ways[at].kind = WayKind::Special;
+        }
+    }
     FlowGraph {
+        ways,
         label,
         looped,
         end,
@@ -343,25 +393,22 @@ fn function_around(code: &Code<'_, '_>, insn: &Insn) -> Option<InsnIndex> {
     inside.then(|| code.at(insn.section as usize, symbol.value)).flatten()
 }
 
-fn units(code: &Code<'_, '_>, addresses: &Addresses, unwind: &Unwind, entry: &PerInsn<bool>) -> PerInsn<u32> {
+fn units(
+    code: &Code<'_, '_>,
+    ways: &PerInsn<Way>,
+    addresses: &Addresses,
+    unwind: &Unwind,
+    entry: &PerInsn<bool>,
+) -> PerInsn<u32> {
     let mut parent: PerInsn<InsnIndex> = code.insns.keys().collect();
-    for at in code.insns.keys() {
-        let insn = &code.insns[at];
-        let next = following(code, at);
-        match insn.flow {
-            Flow::Jump(dest) | Flow::Branch(dest) if !is_entry_jump(entry, code, dest) => {
-                if let Some(target) = insn_of(code, dest) {
-                    join(&mut parent, at, target);
-                }
-            }
-            _ => {}
+    for (at, way) in ways.iter_enumerated() {
+        let target = InsnIndex::from(way.target as usize);
+        if way.target != NOWHERE && matches!(way.kind, WayKind::Jump | WayKind::Branch) && !entry[target] {
+            join(&mut parent, at, target);
         }
         // Fall-through connects, except into a function's entry.
-        if let Some(next) = next
-            && !matches!(insn.flow, Flow::Jump(_) | Flow::JumpIndirect | Flow::Return | Flow::Stop)
-            && !entry[next]
-        {
-            join(&mut parent, at, next);
+        if way.follows && matches!(way.kind, WayKind::Next | WayKind::Branch) && !entry[at.next()] {
+            join(&mut parent, at, at.next());
         }
     }
     for table in &addresses.tables {

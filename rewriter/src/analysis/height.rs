@@ -29,10 +29,11 @@ pub(crate) fn heights(
         states[at] = ENTRY;
     }
     let mut first_unreached = InsnIndex::FIRST;
+    let far = graph.far.all().next().is_some();
     loop {
         while let Some(at) = work.pop() {
             let after = transfer(code, effects, at, states[at]);
-            for &to in graph.far.saved_for(at) {
+            for &to in if far { graph.far.saved_for(at) } else { &[] } {
                 let joined = states[to].join(states[at]);
                 if joined != states[to] {
                     states[to] = joined;
@@ -40,10 +41,11 @@ pub(crate) fn heights(
                 }
             }
             let presumed_end = is_presumed_noreturn(code, graph, at);
-            let landing = graph.landing(at);
+            let special = graph.is_special(at);
+            let landing = if special { graph.landing(at) } else { None };
             graph.successors(code, at, |next| {
                 let landing = landing.filter(|landing| landing.pad == next);
-                let received = graph.far.receivers(graph.unit[at]).contains(&next) && next != at.next();
+                let received = far && graph.far.receivers(graph.unit[at]).contains(&next) && next != at.next();
                 if graph.entry[next] || received || (presumed_end && next == at.next() && landing.is_none()) {
                     return;
                 }
@@ -74,7 +76,7 @@ pub(crate) fn heights(
 
 /// Returns the state after a label that is padding, if control reaches the code after it.
 fn padding(code: &Code<'_, '_>, graph: &FlowGraph, states: &PerInsn<State>, at: InsnIndex) -> Option<State> {
-    let next = graph.next(code, at).filter(|next| code.insns[at].is_nop() && !graph.entry[*next])?;
+    let next = graph.next(at).filter(|next| code.insns[at].is_nop() && !graph.entry[*next])?;
     Some(states[next]).filter(|state| *state != UNSEEN)
 }
 
@@ -89,7 +91,7 @@ pub(crate) fn is_presumed_noreturn(code: &Code<'_, '_>, graph: &FlowGraph, at: I
     let Some(function) = code.function_at(section, insn.offset.into()) else { return false };
     let symbol = &code.object.symbols[function];
     let last = u64::from(insn.offset) < symbol.end() && symbol.end() <= insn.end();
-    symbol.size != 0 && last && graph.next(code, at).is_some()
+    symbol.size != 0 && last && graph.next(at).is_some()
 }
 
 fn transfer(code: &Code<'_, '_>, effects: &PerInsn<Effects>, at: InsnIndex, state: State) -> State {

@@ -22,6 +22,7 @@
 //! assembler resolved, which no relocation shows. They are refused. Sums with memory in units
 //! without labels are not refused, because they add values that are known only at run time.
 
+use crate::analysis::depth::State;
 use crate::analysis::flow::{FlowGraph, Switch};
 use crate::analysis::height;
 use crate::analysis::reach::{Leaf, Reach};
@@ -37,13 +38,13 @@ use std::collections::BTreeMap;
 const ROUNDS: usize = 32;
 
 /// Finds the targets of all jumps that use tables, and adds them to the graph. Returns the jumps to
-/// a sum of which nothing is known.
+/// a sum of which nothing is known, and the states before each instruction (see [`height`]).
 pub(crate) fn prove(
     code: &Code<'_, '_>,
     graph: &mut FlowGraph,
     effects: &PerInsn<Effects>,
     addresses: &Addresses,
-) -> Vec<InsnIndex> {
+) -> (Vec<InsnIndex>, PerInsn<State>) {
     let tables = Tables::new(code, graph, addresses);
     let mut open: Vec<InsnIndex> =
         code.insns.keys().filter(|&at| code.insns[at].flow == Flow::JumpIndirect && !graph.far.is_jump(at)).collect();
@@ -51,35 +52,57 @@ pub(crate) fn prove(
     // A jump whose targets are known is no predecessor of other labels. This may prove another
     // jump.
     loop {
-        let (mut proven, mut switches) = (Vec::new(), Vec::new());
-        let (mut sums, mut forms) = (Vec::new(), Vec::new());
         let states = height::heights(code, graph, effects, false);
+        if open.is_empty() {
+            return (Vec::new(), states);
+        }
         let reach = Reach::new(code, graph, effects, &states);
-        let search = Search { code, graph, reach: &reach, tables: &tables, by_form };
-        for &at in &open {
-            match search.jump(at) {
-                Target::Labels(targets) => {
-                    switches.extend(search.one_table(at).map(|switch| (at, switch)));
-                    proven.push((at, targets));
-                }
-                Target::Pointer => {}
-                Target::Sum => {
-                    sums.push(at);
-                    forms.extend(search.has_form(at).then_some(at));
-                }
-            }
+        let mut round = Round::run(&Search { code, graph, reach: &reach, tables: &tables, by_form }, &open);
+        if round.proven.is_empty() && round.forms.is_empty() && !by_form {
+            by_form = true;
+            round = Round::run(&Search { code, graph, reach: &reach, tables: &tables, by_form }, &open);
         }
         drop(reach);
-        let found = !proven.is_empty();
-        graph.tables.extend(proven);
-        graph.switches.extend(switches);
-        if !found && !prove_together(code, graph, effects, &tables, forms) {
+        let found = !round.proven.is_empty();
+        graph.tables.extend(round.proven);
+        graph.switches.extend(round.switches);
+        if !found && !prove_together(code, graph, effects, &tables, round.forms) {
             if by_form {
-                return sums;
+                return (round.sums, states);
             }
             by_form = true;
         }
         open.retain(|at| !graph.tables.contains_key(at));
+    }
+}
+
+/// The results of one search for the targets of jumps.
+#[derive(Default)]
+struct Round {
+    proven: Vec<(InsnIndex, Vec<InsnIndex>)>,
+    switches: Vec<(InsnIndex, Switch)>,
+    sums: Vec<InsnIndex>,
+    /// Those sums that have the form of a switch.
+    forms: Vec<InsnIndex>,
+}
+
+impl Round {
+    fn run(search: &Search<'_, '_, '_, '_>, jumps: &[InsnIndex]) -> Round {
+        let mut round = Round::default();
+        for &at in jumps {
+            match search.jump(at) {
+                Target::Labels(targets) => {
+                    round.switches.extend(search.one_table(at).map(|switch| (at, switch)));
+                    round.proven.push((at, targets));
+                }
+                Target::Pointer => {}
+                Target::Sum => {
+                    round.sums.push(at);
+                    round.forms.extend(search.has_form(at).then_some(at));
+                }
+            }
+        }
+        round
     }
 }
 

@@ -122,7 +122,7 @@ pub(crate) fn liveness(code: &Code<'_, '_>, graph: &FlowGraph, effects: &PerInsn
                     (arguments() | bits(&[Register::RAX]) | callee_saved(), 0)
                 }
                 // Control falls off the section's end into a trap, which needs no flags.
-                Flow::Next if graph.next(code, at).is_none() => (effects[at].uses | GPRS, effects[at].kills & FLAGS),
+                Flow::Next if graph.next(at).is_none() => (effects[at].uses | GPRS, effects[at].kills & FLAGS),
                 Flow::Next if running.contains(&at) => {
                     (effects[at].uses, effects[at].kills | effects[at].writes & FLAGS)
                 }
@@ -148,7 +148,7 @@ fn surely_runs(code: &Code<'_, '_>, graph: &FlowGraph, effects: &PerInsn<Effects
         return false;
     }
     let mut here = at;
-    while let Some(before) = here.before().filter(|&before| graph.next(code, before) == Some(here)) {
+    while let Some(before) = here.before().filter(|&before| graph.next(before) == Some(here)) {
         if graph.label[here] || code.insns[before].flow != Flow::Next {
             return false;
         }

@@ -33,6 +33,7 @@ use crate::object::decode::{Code, InsnIndex, PerInsn};
 use crate::refusal::{Reason, Refusal};
 use crate::unwind::Unwind;
 use foldhash::{HashMap, HashSet, HashSetExt};
+use iced_x86::Register;
 use sfi_contract::Mode;
 
 /// The results of all analyses.
@@ -66,9 +67,14 @@ pub(crate) fn run(
     let detail = "r14 holds the budget; compile with -ffixed-r14";
     let named: Vec<Refusal> =
         code.insns.keys().filter(names).map(|at| code.refuse(at, Reason::NoSafeForm, detail)).collect();
-    let sums = jumps::prove(code, &mut graph, &effects, addresses);
-    while graph.settle(code, &height::heights(code, &graph, &effects, false)) {}
-    let mut states = height::heights(code, &graph, &effects, true);
+    let (sums, mut states) = jumps::prove(code, &mut graph, &effects, addresses);
+    while graph.settle(code, &states) {
+        states = height::heights(code, &graph, &effects, false);
+    }
+    // Without such labels the last states are those.
+    if !graph.interior.is_empty() {
+        states = height::heights(code, &graph, &effects, true);
+    }
     graph.find_mixed(&states);
     let mut stops = ends::find(code, &graph, &states);
     let mut refusals = height::check_return_addresses(code, &effects, &states);
@@ -86,9 +92,9 @@ pub(crate) fn run(
         Passed::No(HashSet::new())
     });
     let r15 = r15::decide(code, &graph, &effects, &states, &passed, budgeted);
-    r15::rename(code, &graph, &r15);
-    if !r15.is_empty() {
-        effects = regs::effects(&code.insns);
+    r15::rename(code, &graph, &r15, &mut effects);
+    // The heights depend on no other register.
+    if r15.values().any(|kept| matches!(kept, R15::Renamed(Register::RBP) | R15::Exchanged(Register::RBP))) {
         states = height::heights(code, &graph, &effects, true);
         stops.extend(ends::find(code, &graph, &states));
     }

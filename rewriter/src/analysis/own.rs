@@ -175,7 +175,7 @@ impl Own<'_, '_, '_> {
                 // Labels that nothing seems to reach.
                 let Some(at) = rest.find(|at| !self.before.contains_key(at)) else { break };
                 // Padding has no code before it.
-                let next = self.graph.next(self.code, at).filter(|_| self.code.insns[at].is_nop());
+                let next = self.graph.next(at).filter(|_| self.code.insns[at].is_nop());
                 let after = next.and_then(|next| self.before.get(&next)).copied();
                 self.before.insert(at, after.unwrap_or(RSP | RBP));
                 work.push(at);
@@ -343,7 +343,7 @@ impl Frames {
         for &at in members {
             let (jumps, falls) = match code.insns[at].flow {
                 Flow::Jump(_) => (true, None),
-                Flow::Branch(_) => (true, graph.next(code, at)),
+                Flow::Branch(_) => (true, graph.next(at)),
                 _ => (false, None),
             };
             successors(code, graph, stops, at, |to| {
@@ -376,7 +376,7 @@ fn successors(
     at: InsnIndex,
     mut visit: impl FnMut(InsnIndex),
 ) {
-    let behind = graph.next(code, at).filter(|_| stops.contains(&at));
+    let behind = graph.next(at).filter(|_| stops.contains(&at));
     let landing = graph.landing(at).map(|landing| landing.pad);
     graph.successors(code, at, |to| {
         if Some(to) != behind || Some(to) == landing {

@@ -39,8 +39,8 @@ impl Pads {
     ) -> Pads {
         let mut pads = Pads { receivers: graph.far.all().collect(), ..Pads::default() };
         for (at, insn) in code.insns.iter_enumerated() {
-            let leaves = matches!(graph.jump_kind(at), JumpKind::Tail | JumpKind::Far);
-            if insn.flow != Flow::JumpIndirect || leaves || arrays.is_part(at) {
+            let leaves = || matches!(graph.jump_kind(at), JumpKind::Tail | JumpKind::Far);
+            if insn.flow != Flow::JumpIndirect || leaves() || arrays.is_part(at) {
                 continue;
             }
             let flags = live.after[at] & FLAGS != 0;

@@ -83,7 +83,8 @@ pub(crate) fn effects(insns: &PerInsn<Insn>) -> PerInsn<Effects> {
     insns.iter().map(|insn| one(&mut factory, insn)).collect()
 }
 
-fn one(factory: &mut InstructionInfoFactory, insn: &Insn) -> Effects {
+/// Returns the effects of one instruction.
+pub(crate) fn one(factory: &mut InstructionInfoFactory, insn: &Insn) -> Effects {
     if insn.is_nop() {
         return Effects::default();
     }

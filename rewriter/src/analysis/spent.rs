@@ -74,7 +74,7 @@ impl Spent {
                 (reads | whole(arguments() | bit(Register::RAX)), left)
             }
             // Control falls off the section's end.
-            Flow::Next if graph.next(code, at).is_none() => (whole(GPRS), whole(GPRS)),
+            Flow::Next if graph.next(at).is_none() => (whole(GPRS), whole(GPRS)),
             _ => (effects.reads | (reads & !effects.covers), left & !effects.covers),
         }
     }

@@ -68,7 +68,7 @@ impl Transform<'_, '_, '_> {
         let (code, graph) = (self.facts.code, self.facts.graph);
         let mut at = self.at;
         loop {
-            let next = graph.next(code, at).filter(|&n| !graph.label[n] && code.insns[n].flow == Flow::Next);
+            let next = graph.next(at).filter(|&n| !graph.label[n] && code.insns[n].flow == Flow::Next);
             let known = next.filter(|&n| {
                 let ins = &code.insns[n].ins;
                 !ins.is_string_instruction() || backward_copy(ins).is_some()

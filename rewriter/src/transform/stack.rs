@@ -115,7 +115,7 @@ impl Transform<'_, '_, '_> {
 
     /// Rewrites `leave` as `lea 8+delta(%rbp),%r15 ; mov (%rbp),%rbp`.
     pub(super) fn leave(&mut self) -> Result<(), Refusal> {
-        let next = self.facts.graph.next(self.facts.code, self.at).map(|next| self.facts.code.insns[next].flow);
+        let next = self.facts.graph.next(self.at).map(|next| self.facts.code.insns[next].flow);
         let delta = if next == Some(Flow::Return) { 8 } else { 0 };
         self.put_new(Instruction::with2(
             Opcode::Lea_r64_m,

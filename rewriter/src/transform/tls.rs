@@ -61,7 +61,7 @@ impl Transform<'_, '_, '_> {
 
     /// Absorbs the call of `__tls_get_addr` that must follow the current instruction.
     fn absorb_get_addr(&mut self) -> Result<(), Refusal> {
-        let next = self.facts.graph.next(self.facts.code, self.at);
+        let next = self.facts.graph.next(self.at);
         let call = next.filter(|&next| {
             !self.facts.graph.label[next]
                 && matches!(self.facts.code.insns[next].flow, Flow::Call(Dest::Symbol(symbol))

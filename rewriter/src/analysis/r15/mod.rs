@@ -13,11 +13,11 @@ use crate::analysis::depth::State;
 use crate::analysis::flow::FlowGraph;
 use crate::analysis::r15::kept::{Passed, R15};
 use crate::analysis::r15::slot::Slots;
-use crate::analysis::regs::{Effects, Set, bit};
+use crate::analysis::regs::{self, Effects, Set, bit};
 use crate::object::decode::{Code, Dest, Flow, InsnIndex, PerInsn};
 use crate::stats::Stats;
 use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
-use iced_x86::{Instruction, OpKind, Register};
+use iced_x86::{Instruction, InstructionInfoFactory, OpKind, Register};
 use sfi_debuginfo::map::Keeping;
 
 /// Registers that a callee preserves, as r15 is.
@@ -217,19 +217,30 @@ pub(crate) fn count(code: &Code<'_, '_>, graph: &FlowGraph, decisions: &HashMap<
     stats
 }
 
-/// Renames r15 in units that leave a register free, and exchanges it where that is cheaper.
-pub(crate) fn rename(code: &mut Code<'_, '_>, graph: &FlowGraph, decisions: &HashMap<u32, R15>) {
+/// Renames r15 in units that leave a register free, and exchanges it where that is cheaper. The
+/// effects follow.
+pub(crate) fn rename(
+    code: &mut Code<'_, '_>,
+    graph: &FlowGraph,
+    decisions: &HashMap<u32, R15>,
+    effects: &mut PerInsn<Effects>,
+) {
+    if !decisions.values().any(|kept| matches!(kept, R15::Renamed(_) | R15::Exchanged(_))) {
+        return;
+    }
+    let mut factory = InstructionInfoFactory::new();
     for at in code.insns.keys() {
-        let ins = &mut code.insns[at].ins;
+        let insn = &mut code.insns[at];
         match decisions.get(&graph.unit[at]) {
-            Some(R15::Renamed(to)) => replace(ins, Register::R15, *to),
-            Some(R15::Exchanged(with)) => substitute(ins, |register| match register.full_register() {
+            Some(R15::Renamed(to)) => replace(&mut insn.ins, Register::R15, *to),
+            Some(R15::Exchanged(with)) => substitute(&mut insn.ins, |register| match register.full_register() {
                 Register::R15 => like(register, *with),
                 other if other == *with => like(register, Register::R15),
                 _ => register,
             }),
-            _ => {}
+            _ => continue,
         }
+        effects[at] = regs::one(&mut factory, insn);
     }
 }
 
