@@ -19,6 +19,7 @@
 use crate::analysis::flow::{FlowGraph, JumpKind, Switch};
 use crate::analysis::live::Liveness;
 use crate::analysis::regs::{Effects, FLAGS, bit};
+use crate::analysis::rounds::Rounds;
 use crate::analysis::spent::Spent;
 use crate::object::address::{Addresses, Table};
 use crate::object::decode::{Code, Flow, InsnIndex, PerInsn};
@@ -48,6 +49,7 @@ impl Arrays {
         code: &Code<'_, '_>,
         addresses: &Addresses,
         graph: &FlowGraph,
+        rounds: &Rounds,
         effects: &PerInsn<Effects>,
         live: &Liveness,
     ) -> Arrays {
@@ -55,7 +57,7 @@ impl Arrays {
         if graph.switches.is_empty() {
             return arrays;
         }
-        let spent = Spent::find(code, graph, effects);
+        let spent = Spent::find(code, graph, rounds, effects);
         let mut offsets = HashMap::<usize, i64>::default();
         let mut jumps: Vec<(&InsnIndex, &Switch)> = graph.switches.iter().collect();
         jumps.sort_unstable_by_key(|(at, _)| **at);

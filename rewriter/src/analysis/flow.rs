@@ -60,6 +60,37 @@ enum WayKind {
 
 const NOWHERE: u32 = u32::MAX;
 
+/// A value for each unit.
+pub(crate) struct PerUnit<T>(Vec<T>);
+
+impl<T: Clone> PerUnit<T> {
+    /// Gives all units this value.
+    pub(crate) fn new(code: &Code<'_, '_>, value: T) -> PerUnit<T> {
+        PerUnit(vec![value; code.insns.len()])
+    }
+}
+
+impl<T> PerUnit<T> {
+    /// Returns the values of all numbers, with those that are no unit's.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
+        (0..).zip(&self.0)
+    }
+}
+
+impl<T> std::ops::Index<u32> for PerUnit<T> {
+    type Output = T;
+
+    fn index(&self, unit: u32) -> &T {
+        &self.0[unit as usize]
+    }
+}
+
+impl<T> std::ops::IndexMut<u32> for PerUnit<T> {
+    fn index_mut(&mut self, unit: u32) -> &mut T {
+        &mut self.0[unit as usize]
+    }
+}
+
 /// Control flow of an object.
 pub(crate) struct FlowGraph {
     ways: PerInsn<Way>,

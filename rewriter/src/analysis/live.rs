@@ -7,11 +7,11 @@
 //! `transform` takes a dead register as scratch register. If there is none, it spills one to the
 //! TCB page. Flags that live across inserted arithmetic are kept with `lahf`, `seto` and `sahf`.
 
-use crate::analysis::flow::{FlowGraph, JumpKind};
+use crate::analysis::flow::{FlowGraph, JumpKind, PerUnit};
 use crate::analysis::regs::{Effects, FLAGS, GPRS, Set, arguments, bits, callee_saved, results};
-use crate::object::address::insn_of;
-use crate::object::decode::{Code, Dest, Flow, Insn, InsnIndex, PerInsn};
-use foldhash::{HashMap, HashMapExt, HashSet};
+use crate::analysis::rounds::Rounds;
+use crate::object::decode::{Code, Flow, Insn, InsnIndex, PerInsn};
+use foldhash::HashSet;
 use iced_x86::{Mnemonic, Register};
 
 /// Live sets around each instruction.
@@ -22,120 +22,99 @@ pub(crate) struct Liveness {
     pub after: PerInsn<Set>,
 }
 
-/// Says whether a callee is known to the compiler that built this object.
-fn is_local_call(code: &Code<'_, '_>, dest: Dest) -> bool {
-    insn_of(code, dest).is_some()
-}
-
 /// Computes liveness.
-pub(crate) fn liveness(code: &Code<'_, '_>, graph: &FlowGraph, effects: &PerInsn<Effects>) -> Liveness {
+pub(crate) fn liveness(
+    code: &Code<'_, '_>,
+    graph: &FlowGraph,
+    rounds: &Rounds,
+    effects: &PerInsn<Effects>,
+) -> Liveness {
     let call_clobbered = GPRS & !callee_saved();
     // Registers that each unit writes itself or lets unknown callees write.
-    let mut clobbered = HashMap::<u32, Set>::new();
+    let mut clobbered: PerUnit<Set> = PerUnit::new(code, 0);
+    let named = |insn: &Insn, is: Mnemonic| insn.ins.mnemonic() == is && insn.ins.op0_register() == Register::RAX;
+    let mut saving = PerUnit::new(code, false);
+    let mut writing = PerUnit::new(code, false);
+    // In a unit with several entries it is not known which of them writes rax.
+    let mut entries = PerUnit::new(code, 0u32);
     for (at, insn) in code.insns.iter_enumerated() {
+        let unit = graph.unit[at];
         let unknown = match insn.flow {
-            Flow::Call(dest) | Flow::Jump(dest) | Flow::Branch(dest) => !is_local_call(code, dest),
+            Flow::Call(_) | Flow::Jump(_) | Flow::Branch(_) => graph.target(at).is_none(),
             Flow::CallIndirect => true,
             // Only a proven tail call counts. The compiler knows nothing more of its callee, but it
             // knows the labels of a jump that stays inside.
             Flow::JumpIndirect => graph.jump_kind(at) == JumpKind::Tail,
             _ => false,
         };
-        let set = clobbered.entry(graph.unit[at]).or_default();
-        *set |= effects[at].writes & GPRS;
+        clobbered[unit] |= effects[at].writes & GPRS;
         if unknown {
-            *set |= call_clobbered;
+            clobbered[unit] |= call_clobbered;
         }
+        if named(insn, Mnemonic::Pop) {
+            saving[unit] = true;
+        } else if effects[at].writes & bits(&[Register::RAX]) != 0 {
+            writing[unit] = true;
+        }
+        entries[unit] += u32::from(graph.entry[at]);
     }
-    let named = |insn: &Insn, is: Mnemonic| insn.ins.mnemonic() == is && insn.ins.op0_register() == Register::RAX;
-    let saving: HashSet<u32> = code
-        .insns
-        .iter()
-        .zip(&graph.unit)
-        .filter(|(insn, _)| named(insn, Mnemonic::Pop))
-        .map(|(_, unit)| *unit)
-        .collect();
-    // In a unit with several entries it is not known which of them writes rax.
-    let mut entries = HashMap::<u32, usize>::new();
-    for (at, unit) in graph.unit.iter_enumerated() {
-        *entries.entry(*unit).or_default() += usize::from(graph.entry[at]);
-    }
-    let results_in: HashSet<u32> = code
-        .insns
-        .iter_enumerated()
-        .filter(|(at, insn)| effects[*at].writes & bits(&[Register::RAX]) != 0 && !named(insn, Mnemonic::Pop))
-        .map(|(at, _)| graph.unit[at])
-        .filter(|unit| !saving.contains(unit) && entries[unit] == 1)
-        .collect();
-    let returned = read_behind_calls(code, graph, effects);
-    // Registers that the caller of each instruction's unit may rely on. They are live where the
-    // function ends.
-    let mut passed_at = code.per_insn(0);
-    for (passed, unit) in passed_at.iter_mut().zip(&graph.unit) {
-        *passed = callee_saved() | (GPRS & !clobbered[unit]);
-    }
+    let gives_result = |unit: u32| writing[unit] && !saving[unit] && entries[unit] == 1;
+    let returned = read_behind_calls(code, graph, rounds, effects);
+    // Registers that the caller of a unit may rely on. They are live where the function ends.
+    let passed_by = |unit: u32| callee_saved() | (GPRS & !clobbered[unit]);
     let running: HashSet<InsnIndex> = code.insns.keys().filter(|&at| surely_runs(code, graph, effects, at)).collect();
     let mut before = code.per_insn(0);
     let mut after = code.per_insn(0);
-    let mut changed = true;
-    while changed {
-        changed = false;
-        for at in code.insns.keys().rev() {
-            let insn = &code.insns[at];
-            let passed = passed_at[at];
-            let mut out = 0;
-            graph.successors(code, at, |next| out |= before[next]);
-            let (uses, kills) = match insn.flow {
-                Flow::Return => {
-                    out |= passed | results() | returned.get(&graph.unit[at]).copied().unwrap_or(0);
-                    (effects[at].uses, 0)
-                }
-                Flow::Call(dest) if is_local_call(code, dest) => {
-                    // Nobody keeps a value in rax across a callee that writes rax itself and does
-                    // not save it.
-                    let callee = insn_of(code, dest).map(|to| graph.unit[to]);
-                    let rax =
-                        if callee.is_some_and(|unit| results_in.contains(&unit)) { bits(&[Register::RAX]) } else { 0 };
-                    // Hand-written functions take arguments in any register, and in flags, so all
-                    // that the callee reads is live.
-                    let taken = insn_of(code, dest).map_or(0, |to| before[to]);
-                    (arguments() | callee_saved() | (taken & (GPRS | FLAGS)), FLAGS | rax)
-                }
-                Flow::Call(_) => (arguments() | callee_saved(), call_clobbered | FLAGS),
-                Flow::CallIndirect => (effects[at].uses | arguments() | callee_saved(), call_clobbered | FLAGS),
-                Flow::Jump(dest) | Flow::Branch(dest) => {
-                    if graph.leads_out(code, dest) {
-                        out |= passed | arguments() | results();
-                    }
-                    (effects[at].uses, effects[at].kills)
-                }
-                Flow::JumpIndirect => {
-                    if graph.jump_kind(at) == JumpKind::Far {
-                        out |= passed;
-                    } else if graph.jump_kind(at) != JumpKind::Inside {
-                        out |= passed | arguments();
-                    }
-                    (effects[at].uses, 0)
-                }
-                Flow::Stop => (0, 0),
-                Flow::Next if insn.ins.mnemonic() == Mnemonic::Syscall => {
-                    (arguments() | bits(&[Register::RAX]) | callee_saved(), 0)
-                }
-                // Control falls off the section's end into a trap, which needs no flags.
-                Flow::Next if graph.next(at).is_none() => (effects[at].uses | GPRS, effects[at].kills & FLAGS),
-                Flow::Next if running.contains(&at) => {
-                    (effects[at].uses, effects[at].kills | effects[at].writes & FLAGS)
-                }
-                Flow::Next => (effects[at].uses, effects[at].kills),
-            };
-            let live = (out & !kills) | uses;
-            after[at] = out;
-            if live != before[at] {
-                before[at] = live;
-                changed = true;
+    rounds.run(|at, _| {
+        let insn = &code.insns[at];
+        let passed = || passed_by(graph.unit[at]);
+        let mut out = 0;
+        graph.successors(code, at, |next| out |= before[next]);
+        let (uses, kills) = match insn.flow {
+            Flow::Return => {
+                out |= passed() | results() | returned[graph.unit[at]];
+                (effects[at].uses, 0)
             }
-        }
-    }
+            // A callee of this object is known to the compiler.
+            Flow::Call(_) => match graph.target(at) {
+                Some(to) => {
+                    // Nobody keeps a value in rax across a callee that writes rax itself and
+                    // does not save it.
+                    let rax = if gives_result(graph.unit[to]) { bits(&[Register::RAX]) } else { 0 };
+                    // Hand-written functions take arguments in any register, and in flags, so
+                    // all that the callee reads is live.
+                    (arguments() | callee_saved() | (before[to] & (GPRS | FLAGS)), FLAGS | rax)
+                }
+                None => (arguments() | callee_saved(), call_clobbered | FLAGS),
+            },
+            Flow::CallIndirect => (effects[at].uses | arguments() | callee_saved(), call_clobbered | FLAGS),
+            Flow::Jump(_) | Flow::Branch(_) => {
+                if graph.target(at).is_none_or(|to| graph.entry[to]) {
+                    out |= passed() | arguments() | results();
+                }
+                (effects[at].uses, effects[at].kills)
+            }
+            Flow::JumpIndirect => {
+                if graph.jump_kind(at) == JumpKind::Far {
+                    out |= passed();
+                } else if graph.jump_kind(at) != JumpKind::Inside {
+                    out |= passed() | arguments();
+                }
+                (effects[at].uses, 0)
+            }
+            Flow::Stop => (0, 0),
+            Flow::Next if insn.ins.mnemonic() == Mnemonic::Syscall => {
+                (arguments() | bits(&[Register::RAX]) | callee_saved(), 0)
+            }
+            // Control falls off the section's end into a trap, which needs no flags.
+            Flow::Next if graph.next(at).is_none() => (effects[at].uses | GPRS, effects[at].kills & FLAGS),
+            Flow::Next if running.contains(&at) => (effects[at].uses, effects[at].kills | effects[at].writes & FLAGS),
+            Flow::Next => (effects[at].uses, effects[at].kills),
+        };
+        let live = (out & !kills) | uses;
+        after[at] = out;
+        std::mem::replace(&mut before[at], live) != live
+    });
     Liveness { before, after }
 }
 
@@ -166,51 +145,67 @@ fn surely_runs(code: &Code<'_, '_>, graph: &FlowGraph, effects: &PerInsn<Effects
 
 /// Returns the registers and flags that callers in this object read after a unit returns, before
 /// they write them. Hand-written functions return values there.
-fn read_behind_calls(code: &Code<'_, '_>, graph: &FlowGraph, effects: &PerInsn<Effects>) -> HashMap<u32, Set> {
-    let mut returned = HashMap::<u32, Set>::new();
+fn read_behind_calls(
+    code: &Code<'_, '_>,
+    graph: &FlowGraph,
+    rounds: &Rounds,
+    effects: &PerInsn<Effects>,
+) -> PerUnit<Set> {
+    let mut returned: PerUnit<Set> = PerUnit::new(code, 0);
     let mut before: PerInsn<Set> = code.per_insn(0);
-    let mut changed = true;
-    while changed {
-        changed = false;
-        for at in code.insns.keys().rev() {
-            let mut out = 0;
-            graph.successors(code, at, |next| out |= before[next]);
-            let (uses, kills) = match code.insns[at].flow {
-                Flow::Call(dest) => match insn_of(code, dest) {
-                    Some(to) => {
-                        changed |= add(&mut returned, graph.unit[to], out);
-                        (before[to], 0)
-                    }
-                    None => (0, GPRS & !callee_saved() | FLAGS),
-                },
-                Flow::CallIndirect => (effects[at].uses, GPRS & !callee_saved() | FLAGS),
-                Flow::Return => {
-                    out = returned.get(&graph.unit[at]).copied().unwrap_or(0);
-                    (0, 0)
-                }
-                Flow::Jump(dest) | Flow::Branch(dest) => {
-                    // A tail call returns to this function's callers.
-                    let callers = returned.get(&graph.unit[at]).copied().unwrap_or(0);
-                    if let Some(to) = insn_of(code, dest).filter(|to| graph.unit[*to] != graph.unit[at]) {
-                        changed |= add(&mut returned, graph.unit[to], callers);
-                    }
-                    (effects[at].uses, effects[at].kills)
-                }
-                _ => (effects[at].uses, effects[at].kills),
-            };
-            let read = (out & !kills) | uses;
-            if read != before[at] {
-                before[at] = read;
-                changed = true;
-            }
+    // The instructions that read what their unit returns.
+    let mut reading = Vec::new();
+    for (at, insn) in code.insns.iter_enumerated() {
+        let leaves = |to: InsnIndex| graph.unit[to] != graph.unit[at];
+        let reads = match insn.flow {
+            Flow::Return => true,
+            Flow::Jump(_) | Flow::Branch(_) => graph.target(at).is_some_and(leaves),
+            _ => false,
+        };
+        if reads {
+            reading.push((graph.unit[at], at));
         }
     }
+    reading.sort_unstable();
+    let readers = |unit: u32| {
+        let first = reading.partition_point(|(of, _)| *of < unit);
+        reading[first..].iter().take_while(move |(of, _)| *of == unit).map(|(_, at)| *at)
+    };
+    rounds.run(|at, again| {
+        let mut out = 0;
+        graph.successors(code, at, |next| out |= before[next]);
+        let callers = returned[graph.unit[at]];
+        let mut add = |to: InsnIndex, set: Set| {
+            let unit = graph.unit[to];
+            let more = returned[unit] | set;
+            if std::mem::replace(&mut returned[unit], more) != more {
+                again.extend(readers(unit));
+            }
+        };
+        let (uses, kills) = match code.insns[at].flow {
+            Flow::Call(_) => match graph.target(at) {
+                Some(to) => {
+                    add(to, out);
+                    (before[to], 0)
+                }
+                None => (0, GPRS & !callee_saved() | FLAGS),
+            },
+            Flow::CallIndirect => (effects[at].uses, GPRS & !callee_saved() | FLAGS),
+            Flow::Return => {
+                out = callers;
+                (0, 0)
+            }
+            Flow::Jump(_) | Flow::Branch(_) => {
+                // A tail call returns to this function's callers.
+                if let Some(to) = graph.target(at).filter(|to| graph.unit[*to] != graph.unit[at]) {
+                    add(to, callers);
+                }
+                (effects[at].uses, effects[at].kills)
+            }
+            _ => (effects[at].uses, effects[at].kills),
+        };
+        let read = (out & !kills) | uses;
+        std::mem::replace(&mut before[at], read) != read
+    });
     returned
-}
-
-/// Adds to the registers that a unit returns. Says whether they are more than before.
-fn add(returned: &mut HashMap<u32, Set>, unit: u32, set: Set) -> bool {
-    let known = returned.entry(unit).or_default();
-    let more = *known | set;
-    std::mem::replace(known, more) != more
 }

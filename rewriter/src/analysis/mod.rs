@@ -17,6 +17,7 @@ pub(crate) mod reach;
 pub(crate) mod receive;
 pub(crate) mod received;
 pub(crate) mod regs;
+pub(crate) mod rounds;
 pub(crate) mod spent;
 pub(crate) mod text_reads;
 
@@ -28,6 +29,7 @@ use crate::analysis::pads::Pads;
 use crate::analysis::r15::kept::{Passed, R15};
 use crate::analysis::r15::slot::Slots;
 use crate::analysis::regs::Effects;
+use crate::analysis::rounds::Rounds;
 use crate::object::address::Addresses;
 use crate::object::decode::{Code, InsnIndex, PerInsn};
 use crate::refusal::{Reason, Refusal};
@@ -99,12 +101,13 @@ pub(crate) fn run(
         stops.extend(ends::find(code, &graph, &states));
     }
     let slots = Slots::find(code, &graph, &effects, &states, &r15, &passed);
-    let live = live::liveness(code, &graph, &effects);
+    let rounds = Rounds::new(code, &graph);
+    let live = live::liveness(code, &graph, &rounds, &effects);
     let counts = count::counts(code, addresses, &graph, &effects);
     // In mode match the check of a jump reads the whole address.
     let arrays = match mode {
         Mode::Match => Arrays::default(),
-        Mode::Write | Mode::Full => Arrays::find(code, addresses, &graph, &effects, &live),
+        Mode::Write | Mode::Full => Arrays::find(code, addresses, &graph, &rounds, &effects, &live),
     };
     let pads = Pads::find(code, &graph, &live, &counts, &arrays);
     (Found { graph, effects, states, stops, live, counts, pads, r15, slots, arrays }, refusals)

@@ -11,7 +11,7 @@
 //! registers, or from places of the frame to which nothing else is stored.
 
 use crate::analysis::depth::{Height, State};
-use crate::analysis::flow::{FlowGraph, JumpKind};
+use crate::analysis::flow::{FlowGraph, JumpKind, PerUnit};
 use crate::analysis::regs::{Effects, GPRS, Set, bit, callee_saved};
 use crate::object::address::insn_of;
 use crate::object::decode::{Code, Dest, Flow, InsnIndex, PerInsn};
@@ -114,15 +114,18 @@ pub(crate) fn check_tails(
     }
     let labels = graph.interior.values().flatten().copied().chain(graph.far.all());
     let mut work: Vec<InsnIndex> = code.insns.keys().filter(|&at| graph.entry[at]).chain(labels).collect();
-    let mut reached: HashSet<InsnIndex> = work.iter().copied().collect();
+    let mut reached = code.per_insn(false);
+    for at in &work {
+        reached[*at] = true;
+    }
     while let Some(at) = work.pop() {
         successors(code, graph, stops, at, |to| {
-            if reached.insert(to) {
+            if !std::mem::replace(&mut reached[to], true) {
                 work.push(to);
             }
         });
     }
-    found.retain(|at| reached.contains(at));
+    found.retain(|at| reached[*at]);
     let detail = "jumps to a function, which finds another word in place of its return address";
     found.into_iter().map(|at| code.refuse(at, Reason::ReturnAddress, detail)).collect()
 }
@@ -141,7 +144,7 @@ struct Own<'x, 'o, 'a> {
     /// Stores to places of a frame: the instruction, and the register.
     stores: HashMap<(InsnIndex, Slot), Vec<(InsnIndex, Register)>>,
     /// Registers written by each unit that neither calls nor jumps to another one.
-    leaves: HashMap<u32, Set>,
+    leaves: PerUnit<Option<Set>>,
 }
 
 impl Own<'_, '_, '_> {
@@ -269,7 +272,7 @@ impl Own<'_, '_, '_> {
     /// these are all that it does not write. Hand-written code relies on that.
     fn kept(&self, dest: Dest) -> Set {
         let unit = insn_of(self.code, dest).map(|to| self.graph.unit[to]);
-        callee_saved() | unit.and_then(|unit| self.leaves.get(&unit)).map_or(0, |written| GPRS & !written)
+        callee_saved() | unit.and_then(|unit| self.leaves[unit]).map_or(0, |written| GPRS & !written)
     }
 
     fn transfer(&self, at: InsnIndex) -> Set {
@@ -386,23 +389,18 @@ fn successors(
 }
 
 /// Returns the registers written by each unit in which only its own code runs.
-fn leaves(code: &Code<'_, '_>, graph: &FlowGraph, effects: &PerInsn<Effects>) -> HashMap<u32, Set> {
-    let mut written = HashMap::<u32, Set>::new();
-    let mut open = HashSet::new();
+fn leaves(code: &Code<'_, '_>, graph: &FlowGraph, effects: &PerInsn<Effects>) -> PerUnit<Option<Set>> {
+    let mut written = PerUnit::new(code, Some(0));
     for (at, insn) in code.insns.iter_enumerated() {
         let unit = graph.unit[at];
-        *written.entry(unit).or_default() |= effects[at].writes & GPRS;
         let leaves = match insn.flow {
             Flow::Call(_) | Flow::CallIndirect => true,
-            Flow::Jump(dest) | Flow::Branch(dest) => insn_of(code, dest).is_none_or(|to| graph.unit[to] != unit),
+            Flow::Jump(_) | Flow::Branch(_) => graph.target(at).is_none_or(|to| graph.unit[to] != unit),
             Flow::JumpIndirect => !graph.tables.contains_key(&at),
             Flow::Next => insn.ins.mnemonic() == Mnemonic::Syscall,
             Flow::Return | Flow::Stop => false,
         };
-        if leaves {
-            open.insert(unit);
-        }
+        written[unit] = written[unit].filter(|_| !leaves).map(|set| set | (effects[at].writes & GPRS));
     }
-    written.retain(|unit, _| !open.contains(unit));
     written
 }

@@ -11,6 +11,7 @@
 
 use crate::analysis::flow::{FlowGraph, JumpKind};
 use crate::analysis::regs::{Effects, GPRS, Parts, arguments, bit, callee_saved, results, whole};
+use crate::analysis::rounds::Rounds;
 use crate::object::address::insn_of;
 use crate::object::decode::{Code, Flow, InsnIndex, PerInsn};
 use foldhash::{HashMap, HashMapExt};
@@ -28,17 +29,14 @@ pub(crate) struct Spent {
 
 impl Spent {
     /// Finds the reads.
-    pub(crate) fn find(code: &Code<'_, '_>, graph: &FlowGraph, effects: &PerInsn<Effects>) -> Spent {
+    pub(crate) fn find(code: &Code<'_, '_>, graph: &FlowGraph, rounds: &Rounds, effects: &PerInsn<Effects>) -> Spent {
         let mut spent = Spent { reads: code.per_insn(0), left: code.per_insn(0), behind: HashMap::new() };
-        let mut changed = true;
-        while changed {
-            changed = false;
-            for at in code.insns.keys().rev() {
-                let (reads, left) = spent.before(code, graph, &effects[at], at);
-                changed |= (reads, left) != (spent.reads[at], spent.left[at]);
-                (spent.reads[at], spent.left[at]) = (reads, left);
-            }
-        }
+        rounds.run(|at, _| {
+            let (reads, left) = spent.before(code, graph, &effects[at], at);
+            let changed = (reads, left) != (spent.reads[at], spent.left[at]);
+            (spent.reads[at], spent.left[at]) = (reads, left);
+            changed
+        });
         while spent.spread(code, graph) {}
         spent
     }

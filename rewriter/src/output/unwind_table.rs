@@ -88,7 +88,10 @@ fn translate(row: &Row, (r15, slot): (Option<R15>, bool)) -> Option<NewRow> {
         column => map[SAVED.iter().position(|c| *c == column)?] as u8,
     };
     let (mut mask, mut by_rbp) = (0u8, 0u8);
-    let mut distances = Vec::new();
+    let mut bytes = Vec::with_capacity(4 * (3 + saved.len()));
+    bytes.extend_from_slice(&[register, u8::from(row.cfa.load), mask, by_rbp]);
+    bytes.extend_from_slice(&row.cfa.offset.to_le_bytes());
+    bytes.extend_from_slice(&row.arguments.to_le_bytes());
     for (number, rule) in saved.into_iter().enumerate() {
         let distance = match rule {
             Saved::Same => continue,
@@ -100,12 +103,9 @@ fn translate(row: &Row, (r15, slot): (Option<R15>, bool)) -> Option<NewRow> {
             Saved::AtRbp(_) => return None,
         };
         mask |= 1 << number;
-        distances.extend_from_slice(&distance.to_le_bytes());
+        bytes.extend_from_slice(&distance.to_le_bytes());
     }
-    let mut bytes = vec![register, u8::from(row.cfa.load), mask, by_rbp];
-    bytes.extend_from_slice(&row.cfa.offset.to_le_bytes());
-    bytes.extend_from_slice(&row.arguments.to_le_bytes());
-    bytes.extend_from_slice(&distances);
+    (bytes[2], bytes[3]) = (mask, by_rbp);
     Some(bytes)
 }
 
@@ -188,7 +188,9 @@ pub(crate) fn emit<'a>(
             };
             let from = table.lsda.actions;
             let old_section = &code.object.sections[table.section];
-            for r in old_section.relocs.iter().filter(|r| from <= r.offset && r.offset < table.end) {
+            // Relocations ascend.
+            let first = old_section.relocs.partition_point(|r| r.offset < from);
+            for r in old_section.relocs[first..].iter().take_while(|r| r.offset < table.end) {
                 let target = symbol(Target::Symbol(r.symbol));
                 if target == 0 && r.symbol != 0 {
                     let detail = "the type lies in a section that is not carried over";

@@ -6,6 +6,12 @@ use crate::stats::{Growth, Part};
 use crate::text::layout::Text;
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
 
+/// Bytes of the opcodes of those instructions whose purpose does not depend on the one that they
+/// serve. See [`inserted`].
+const LEA: u8 = 0x8d;
+const NOP: u8 = 0x90;
+const LONG_NOP: u8 = 0x1f;
+
 /// Counts the bytes of one section.
 pub(crate) fn add(growth: &mut Growth, code: &Code<'_, '_>, section: &CodeSection, text: &Text) {
     for insn in &code.insns[section.first..section.trap] {
@@ -14,7 +20,12 @@ pub(crate) fn add(growth: &mut Growth, code: &Code<'_, '_>, section: &CodeSectio
     for (index, mark) in text.marks.iter().enumerate() {
         let end = text.marks.get(index + 1).map_or(text.bytes.len(), |next| next.offset as usize);
         let part = if mark.pad { Part::Indirect } else { part(&code.insns[mark.insn]) };
-        for new in Decoder::new(64, &text.bytes[mark.offset as usize..end], DecoderOptions::NONE) {
+        let bytes = &text.bytes[mark.offset as usize..end];
+        if memchr::memchr3(LEA, NOP, LONG_NOP, bytes).is_none() {
+            growth.0[part as usize].1 += bytes.len() as u64;
+            continue;
+        }
+        for new in Decoder::new(64, bytes, DecoderOptions::NONE) {
             growth.0[inserted(&new).unwrap_or(part) as usize].1 += new.len() as u64;
         }
     }

@@ -122,7 +122,8 @@ pub(crate) fn collect(code: &Code<'_, '_>) -> Result<Unwind, Vec<Refusal>> {
                     return None;
                 }
                 let data = object.sections[section].data;
-                let next = starts.iter().find(|(s, start)| *s == section && *start > at).map(|(_, start)| *start);
+                let next = starts.get(starts.partition_point(|spot| *spot <= (section, at)));
+                let next = next.filter(|(other, _)| *other == section).map(|(_, start)| *start);
                 let end = next.unwrap_or(data.len() as u64);
                 let lsda = lsda::read(data.get(..usize::try_from(end).ok()?)?, at, frame.start)?;
                 Some(Table { section, lsda, end })

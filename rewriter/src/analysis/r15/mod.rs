@@ -10,13 +10,13 @@ pub(crate) mod passed;
 pub(crate) mod slot;
 
 use crate::analysis::depth::State;
-use crate::analysis::flow::FlowGraph;
+use crate::analysis::flow::{FlowGraph, PerUnit};
 use crate::analysis::r15::kept::{Passed, R15};
 use crate::analysis::r15::slot::Slots;
 use crate::analysis::regs::{self, Effects, Set, bit};
 use crate::object::decode::{Code, Dest, Flow, InsnIndex, PerInsn};
 use crate::stats::Stats;
-use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
+use foldhash::{HashMap, HashMapExt, HashSet};
 use iced_x86::{Instruction, InstructionInfoFactory, OpKind, Register};
 use sfi_debuginfo::map::Keeping;
 
@@ -39,52 +39,41 @@ pub(crate) fn decide(
     passed: &Passed,
     budgeted: Set,
 ) -> HashMap<u32, R15> {
-    let mut named = HashMap::<u32, Set>::new();
+    let mut named: PerUnit<Set> = PerUnit::new(code, 0);
     // Units that call or leave by a jump, and units that code of this object calls directly.
-    let mut leaves = HashSet::new();
-    let mut called = HashSet::new();
+    let mut leaves = PerUnit::new(code, false);
+    let mut called = PerUnit::new(code, false);
     for (at, insn) in code.insns.iter_enumerated() {
         let unit = graph.unit[at];
-        *named.entry(unit).or_default() |= effects[at].uses | effects[at].writes;
-        let mut reach = |dest: Dest| match crate::object::address::insn_of(code, dest) {
-            Some(target) if graph.unit[target] == unit && !graph.entry[target] => {}
-            Some(target) => {
-                leaves.insert(unit);
-                called.insert(graph.unit[target]);
-            }
-            None => {
-                leaves.insert(unit);
-            }
+        named[unit] |= effects[at].uses | effects[at].writes;
+        leaves[unit] |= match insn.flow {
+            Flow::Call(_) | Flow::Jump(_) | Flow::Branch(_) => match graph.target(at) {
+                Some(target) if graph.unit[target] == unit && !graph.entry[target] => false,
+                Some(target) => {
+                    called[graph.unit[target]] = true;
+                    true
+                }
+                None => true,
+            },
+            Flow::CallIndirect | Flow::JumpIndirect => true,
+            Flow::Next => insn.ins.mnemonic() == iced_x86::Mnemonic::Syscall,
+            Flow::Return | Flow::Stop => false,
         };
-        match insn.flow {
-            Flow::Call(dest) | Flow::Jump(dest) | Flow::Branch(dest) => reach(dest),
-            Flow::CallIndirect | Flow::JumpIndirect => {
-                leaves.insert(unit);
-            }
-            Flow::Next if insn.ins.mnemonic() == iced_x86::Mnemonic::Syscall => {
-                leaves.insert(unit);
-            }
-            _ => {}
-        }
     }
+    let users: Vec<(u32, Set)> =
+        named.iter().filter(|(_, named)| **named & bit(Register::R15) != 0).map(|(unit, set)| (unit, *set)).collect();
     let mut decisions = HashMap::new();
     let unset = match passed {
-        Passed::No(unset) if named.values().any(|named| named & bit(Register::R15) != 0) => unset,
-        _ => {
-            let users = named.into_iter().filter(|(_, named)| named & bit(Register::R15) != 0);
-            return users.map(|(unit, _)| (unit, R15::Home)).collect();
-        }
+        Passed::No(unset) if !users.is_empty() => unset,
+        _ => return users.into_iter().map(|(unit, _)| (unit, R15::Home)).collect(),
     };
     let taken = passed::others(code, graph, effects, states, &PRESERVED);
     let candidates: Vec<Register> = PRESERVED.into_iter().filter(|r| (taken | budgeted) & bit(*r) == 0).collect();
-    for (unit, named) in named {
-        if named & bit(Register::R15) == 0 {
-            continue;
-        }
+    for (unit, named) in users {
         let preserved = candidates.iter().copied();
         // A leaf may take a call-clobbered register, unless a caller in this object could know that
         // the leaf does not change it (IPA-RA).
-        let leaf = !leaves.contains(&unit) && !called.contains(&unit);
+        let leaf = !leaves[unit] && !called[unit];
         let scratch = SCRATCH.into_iter().filter(|_| leaf);
         let far = graph.far.concerns(unit) || unset.contains(&unit);
         let free = preserved.chain(scratch).find(|r| named & bit(*r) == 0 && !far);
@@ -92,6 +81,7 @@ pub(crate) fn decide(
     }
     let costs = exchange_costs(code, graph, effects, &decisions);
     let insns = passed::insns_by_unit(code, graph, costs.keys().copied());
+    let mut search = passed::Search::new(code, graph, effects, states);
     for (unit, costs) in costs {
         if graph.far.concerns(unit) || unset.contains(&unit) {
             continue;
@@ -99,7 +89,7 @@ pub(crate) fn decide(
         let mut cheaper: Vec<Register> = candidates.clone();
         cheaper.retain(|r| costs[number(*r)] < costs[number(Register::R15)]);
         cheaper.sort_by_key(|r| costs[number(*r)]);
-        let fits = |r: &Register| !passed::takes(code, graph, effects, states, &insns[&unit], *r);
+        let fits = |r: &Register| !search.takes(&insns[&unit], *r);
         if let Some(register) = cheaper.into_iter().find(fits) {
             decisions.insert(unit, R15::Exchanged(register));
         }

@@ -79,8 +79,9 @@ pub(crate) fn find(
     let units = insns_by_unit(code, graph, named.map(|at| graph.unit[at]));
     let mut found = HashMap::<u32, InsnIndex>::new();
     let mut unset = HashSet::<u32>::new();
+    let mut search = Search::new(code, graph, effects, states);
     for (unit, insns) in &units {
-        match passes(code, graph, effects, states, insns, Register::R15) {
+        match search.passes(insns, Register::R15) {
             Some(Passing::Meant(at)) => {
                 found.insert(*unit, at);
             }
@@ -133,11 +134,17 @@ pub(crate) fn others(
         _ => None,
     });
     let units = insns_by_unit(code, graph, called.map(|to| graph.unit[to]));
-    let passed = |register: &Register| {
-        let named = |insns: &Vec<InsnIndex>| insns.iter().any(|&at| names(effects, at, *register));
-        units.values().any(|insns| named(insns) && passes(code, graph, effects, states, insns, *register).is_some())
-    };
-    registers.iter().copied().filter(passed).fold(0, |set, register| set | bit(register))
+    let mut search = Search::new(code, graph, effects, states);
+    let mut passed = 0;
+    for insns in units.values() {
+        let named = insns.iter().fold(0, |set, at| set | effects[*at].uses | effects[*at].writes);
+        for register in registers.iter().filter(|register| named & bit(**register) != 0) {
+            if passed & bit(*register) == 0 && search.passes(insns, *register).is_some() {
+                passed |= bit(*register);
+            }
+        }
+    }
+    passed
 }
 
 /// Returns the instructions of some units, by unit.
@@ -153,19 +160,6 @@ pub(crate) fn insns_by_unit(
         }
     }
     found
-}
-
-/// Says whether a unit of these instructions reads a register where it may still hold the caller's
-/// value.
-pub(crate) fn takes(
-    code: &Code<'_, '_>,
-    graph: &FlowGraph,
-    effects: &PerInsn<Effects>,
-    states: &PerInsn<State>,
-    insns: &[InsnIndex],
-    register: Register,
-) -> bool {
-    passes(code, graph, effects, states, insns, register).is_some()
 }
 
 /// Adds all units that lead to a unit of a set by direct calls and jumps.
@@ -188,94 +182,123 @@ fn names(effects: &PerInsn<Effects>, at: InsnIndex, register: Register) -> bool 
     (effects[at].uses | effects[at].writes) & bit(register) != 0
 }
 
-/// Returns how a unit takes a preserved register from its callers, or leaves it to them: the first
-/// instruction that does so on purpose, if there is one.
-fn passes(
-    code: &Code<'_, '_>,
-    graph: &FlowGraph,
-    effects: &PerInsn<Effects>,
-    states: &PerInsn<State>,
-    insns: &[InsnIndex],
-    register: Register,
-) -> Option<Passing> {
-    let moves = |at: InsnIndex| if names(effects, at, register) { moves(&code.insns[at].ins, register) } else { None };
-    let place = |at: InsnIndex| frame_place(&code.insns[at].ins, &states[at]);
-    // The first store to the frame, if only saves of others precede it. Variables of the unit are
-    // stored later.
-    let save = insns
-        .iter()
-        .copied()
-        .take_while(|&at| effects[at].writes & bit(register) == 0 && moves(at) != Some(Move::Push))
-        .find(|&at| moves(at) == Some(Move::Save));
-    let saved = save.and_then(place);
-    // Another register may give the stack pointer back before the restore. Then the operand tells
-    // the place.
-    let operand = |at: InsnIndex| (code.insns[at].ins.memory_base(), code.insns[at].ins.memory_displacement64());
-    let back =
-        |at: InsnIndex| states[at].rsp == Height::Computed && save.is_some_and(|save| operand(save) == operand(at));
-    let pushed = insns.iter().any(|&at| moves(at) == Some(Move::Push));
-    let loads = |at: InsnIndex| {
-        let ins = &code.insns[at].ins;
-        ins.mnemonic() == Mnemonic::Mov && ins.op0_register() == register && ins.op1_kind() == OpKind::Memory
-    };
-    let is = |at: InsnIndex, what: Move| moves(at) == Some(what) && saved.is_some() && (place(at) == saved || back(at));
-    let restored = insns.iter().any(|&at| is(at, Move::Restore));
-    let mut holds = HashMap::<InsnIndex, Holds>::with_capacity(insns.len());
-    let mut next = Vec::new();
-    let mut work: Vec<InsnIndex> = insns.iter().copied().filter(|&at| graph.entry[at] && !code.is_trap(at)).collect();
-    holds.extend(work.iter().map(|&at| (at, Holds::Caller)));
-    while let Some(at) = work.pop() {
-        let before = holds[&at];
-        let after = match moves(at) {
-            _ if !names(effects, at, register) => before,
-            Some(Move::Push | Move::Save) if before == Holds::Caller => Holds::Saved,
-            Some(Move::Pop) => Holds::Caller,
-            Some(Move::Restore) if is(at, Move::Restore) => Holds::Caller,
-            // The register may be restored from a place that another register tells.
-            _ if pushed && loads(at) => Holds::Loaded,
-            _ if effects[at].writes & bit(register) != 0 => Holds::Own,
-            _ => before,
-        };
-        graph.successors(code, at, |to| next.push(to));
-        for to in next.drain(..).filter(|to| !graph.entry[*to] && graph.unit[*to] == graph.unit[at]) {
-            let joined = holds.get(&to).map_or(after, |other| other.join(after));
-            if holds.insert(to, joined) != Some(joined) {
-                work.push(to);
-            }
-        }
+/// A search for units that pass a preserved register.
+pub(crate) struct Search<'x, 'o, 'a> {
+    code: &'x Code<'o, 'a>,
+    graph: &'x FlowGraph,
+    effects: &'x PerInsn<Effects>,
+    states: &'x PerInsn<State>,
+    /// The register's content before the instructions of the last unit that control reaches.
+    holds: PerInsn<Option<Holds>>,
+}
+
+impl<'x, 'o, 'a> Search<'x, 'o, 'a> {
+    pub(crate) fn new(
+        code: &'x Code<'o, 'a>,
+        graph: &'x FlowGraph,
+        effects: &'x PerInsn<Effects>,
+        states: &'x PerInsn<State>,
+    ) -> Self {
+        Search { code, graph, effects, states, holds: code.per_insn(None) }
     }
-    let reads = |at: InsnIndex| {
-        let insn = &code.insns[at];
-        effects[at].uses & bit(register) != 0 && !insn.is_nop() && !reads_nothing(&insn.ins, register)
-    };
-    let meant = |at: &InsnIndex| {
-        let insn = &code.insns[*at];
-        let Some(holds) = holds.get(at) else { return false };
-        let leaves = match insn.flow {
-            Flow::Return => true,
-            Flow::Jump(dest) | Flow::Branch(dest) => graph.tail_calls(code, dest),
-            Flow::JumpIndirect => graph.jump_kind(*at) == JumpKind::Tail,
+
+    /// Says whether a unit of these instructions reads a register where it may still hold the
+    /// caller's value.
+    pub(crate) fn takes(&mut self, insns: &[InsnIndex], register: Register) -> bool {
+        self.passes(insns, register).is_some()
+    }
+
+    /// Returns how a unit takes a preserved register from its callers, or leaves it to them: the
+    /// first instruction that does so on purpose, if there is one.
+    fn passes(&mut self, insns: &[InsnIndex], register: Register) -> Option<Passing> {
+        let Search { code, graph, effects, states, ref mut holds } = *self;
+        let moves =
+            |at: InsnIndex| if names(effects, at, register) { moves(&code.insns[at].ins, register) } else { None };
+        let place = |at: InsnIndex| frame_place(&code.insns[at].ins, &states[at]);
+        // The first store to the frame, if only saves of others precede it. Variables of the unit are
+        // stored later.
+        let save = insns
+            .iter()
+            .copied()
+            .take_while(|&at| effects[at].writes & bit(register) == 0 && moves(at) != Some(Move::Push))
+            .find(|&at| moves(at) == Some(Move::Save));
+        let saved = save.and_then(place);
+        // Another register may give the stack pointer back before the restore. Then the operand tells
+        // the place.
+        let operand = |at: InsnIndex| (code.insns[at].ins.memory_base(), code.insns[at].ins.memory_displacement64());
+        let back =
+            |at: InsnIndex| states[at].rsp == Height::Computed && save.is_some_and(|save| operand(save) == operand(at));
+        let pushed = insns.iter().any(|&at| moves(at) == Some(Move::Push));
+        let loads = |at: InsnIndex| {
+            let ins = &code.insns[at].ins;
+            ins.mnemonic() == Mnemonic::Mov && ins.op0_register() == register && ins.op1_kind() == OpKind::Memory
+        };
+        let is =
+            |at: InsnIndex, what: Move| moves(at) == Some(what) && saved.is_some() && (place(at) == saved || back(at));
+        let restored = insns.iter().any(|&at| is(at, Move::Restore));
+        let mut work: Vec<InsnIndex> =
+            insns.iter().copied().filter(|&at| graph.entry[at] && !code.is_trap(at)).collect();
+        for at in insns {
+            holds[*at] = None;
+        }
+        for at in &work {
+            holds[*at] = Some(Holds::Caller);
+        }
+        while let Some(at) = work.pop() {
+            let Some(before) = holds[at] else { continue };
+            let after = match moves(at) {
+                _ if !names(effects, at, register) => before,
+                Some(Move::Push | Move::Save) if before == Holds::Caller => Holds::Saved,
+                Some(Move::Pop) => Holds::Caller,
+                Some(Move::Restore) if is(at, Move::Restore) => Holds::Caller,
+                // The register may be restored from a place that another register tells.
+                _ if pushed && loads(at) => Holds::Loaded,
+                _ if effects[at].writes & bit(register) != 0 => Holds::Own,
+                _ => before,
+            };
+            graph.successors(code, at, |to| {
+                if graph.entry[to] || graph.unit[to] != graph.unit[at] {
+                    return;
+                }
+                let joined = Some(holds[to].map_or(after, |other| other.join(after)));
+                if std::mem::replace(&mut holds[to], joined) != joined {
+                    work.push(to);
+                }
+            });
+        }
+        let reads = |at: InsnIndex| {
+            let insn = &code.insns[at];
+            effects[at].uses & bit(register) != 0 && !insn.is_nop() && !reads_nothing(&insn.ins, register)
+        };
+        let meant = |at: &InsnIndex| {
+            let insn = &code.insns[*at];
+            let Some(holds) = holds[*at] else { return false };
+            let leaves = match insn.flow {
+                Flow::Return => true,
+                Flow::Jump(dest) | Flow::Branch(dest) => graph.tail_calls(code, dest),
+                Flow::JumpIndirect => graph.jump_kind(*at) == JumpKind::Tail,
+                _ => false,
+            };
+            match (moves(*at), holds) {
+                (Some(Move::Push), _) => false,
+                // This stores a variable, because nothing restores the register.
+                (Some(Move::Save), Holds::Caller) => !restored,
+                (_, Holds::Caller) => reads(*at),
+                (_, Holds::Own) => leaves,
+                _ => false,
+            }
+        };
+        // Functions save a register by a push. A push where it may hold another value passes an
+        // argument. Other reads after a load on one path only are none on the path without it.
+        let unset = |at: &InsnIndex| match holds[*at] {
+            Some(Holds::Saved) => moves(*at) != Some(Move::Push) && reads(*at),
+            Some(Holds::Maybe) => reads(*at),
+            Some(Holds::Doubt) => moves(*at) == Some(Move::Push),
             _ => false,
         };
-        match (moves(*at), holds) {
-            (Some(Move::Push), _) => false,
-            // This stores a variable, because nothing restores the register.
-            (Some(Move::Save), Holds::Caller) => !restored,
-            (_, Holds::Caller) => reads(*at),
-            (_, Holds::Own) => leaves,
-            _ => false,
-        }
-    };
-    // Functions save a register by a push. A push where it may hold another value passes an
-    // argument. Other reads after a load on one path only are none on the path without it.
-    let unset = |at: &InsnIndex| match holds.get(at) {
-        Some(Holds::Saved) => moves(*at) != Some(Move::Push) && reads(*at),
-        Some(Holds::Maybe) => reads(*at),
-        Some(Holds::Doubt) => moves(*at) == Some(Move::Push),
-        _ => false,
-    };
-    let on_purpose = insns.iter().copied().find(meant).map(Passing::Meant);
-    on_purpose.or_else(|| insns.iter().any(unset).then_some(Passing::Unset))
+        let on_purpose = insns.iter().copied().find(meant).map(Passing::Meant);
+        on_purpose.or_else(|| insns.iter().any(unset).then_some(Passing::Unset))
+    }
 }
 
 /// An instruction by which functions save and restore a register.

@@ -144,18 +144,17 @@ impl Search<'_, '_, '_> {
         }
         while let Some(at) = work.pop() {
             let after = self.transfer(at);
-            let mut next = Vec::new();
-            self.graph.successors(self.code, at, |to| next.push(to));
-            for to in next {
-                if self.graph.entry[to] || self.graph.unit[to] != self.graph.unit[at] {
-                    continue;
+            let (graph, known) = (self.graph, &mut *self.known);
+            graph.successors(self.code, at, |to| {
+                if graph.entry[to] || graph.unit[to] != graph.unit[at] {
+                    return;
                 }
-                let joined = self.known[to].join(after);
-                if joined != self.known[to] {
-                    self.known[to] = joined;
+                let joined = known[to].join(after);
+                if joined != known[to] {
+                    known[to] = joined;
                     work.push(to);
                 }
-            }
+            });
         }
         let mut unfit = None;
         for &at in insns {
