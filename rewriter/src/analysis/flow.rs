@@ -135,7 +135,7 @@ impl FlowGraph {
 
     /// Says whether a direct jump leads to a function that is no trap.
     pub(crate) fn tail_calls(&self, code: &Code<'_, '_>, dest: Dest) -> bool {
-        self.leads_out(code, dest) && insn_of(code, dest).is_none_or(|to| !code.is_trap(to))
+        insn_of(code, dest).is_none_or(|to| self.entry[to] && !code.is_trap(to))
     }
 
     /// Calls `visit` for every instruction that control may reach next. A call's callee does not

@@ -1,7 +1,9 @@
 //! Phase 5: the registers and flags that each instruction of the original code reads and writes.
 
 use crate::object::decode::{Insn, PerInsn};
-use iced_x86::{InstructionInfoFactory, InstructionInfoOptions, Mnemonic, OpAccess, Register, RflagsBits};
+use iced_x86::{
+    Instruction, InstructionInfoFactory, InstructionInfoOptions, Mnemonic, OpAccess, OpKind, Register, RflagsBits,
+};
 
 /// A set of general registers (bits 0-15 by number) and flags (bits [`FLAG_SHIFT`]..).
 pub(crate) type Set = u32;
@@ -59,7 +61,7 @@ pub(crate) fn results() -> Set {
 }
 
 /// The effects of one instruction on registers.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Effects {
     /// Registers and flags that are read before they are written.
     pub uses: Set,
@@ -79,12 +81,54 @@ pub(crate) struct Effects {
 
 /// Returns the effects of every instruction.
 pub(crate) fn effects(insns: &PerInsn<Insn>) -> PerInsn<Effects> {
-    let mut factory = InstructionInfoFactory::new();
-    insns.iter().map(|insn| one(&mut factory, insn)).collect()
+    let mut known = Known::new();
+    insns.iter().map(|insn| known.effects(insn)).collect()
 }
 
-/// Returns the effects of one instruction.
-pub(crate) fn one(factory: &mut InstructionInfoFactory, insn: &Insn) -> Effects {
+/// The effects of the last instructions.
+pub(crate) struct Known {
+    factory: InstructionInfoFactory,
+    /// Instructions without displacement. Their places do not count.
+    last: Vec<Option<(Instruction, Effects)>>,
+}
+
+/// Number of instructions whose effects are kept.
+const KNOWN: usize = 256;
+
+impl Known {
+    /// Knows nothing yet.
+    pub(crate) fn new() -> Known {
+        Known { factory: InstructionInfoFactory::new(), last: vec![None; KNOWN] }
+    }
+
+    /// Returns the effects of one instruction.
+    pub(crate) fn effects(&mut self, insn: &Insn) -> Effects {
+        let mut form = insn.ins;
+        if form.op0_kind() == OpKind::NearBranch64 {
+            return one(&mut self.factory, insn);
+        }
+        // Without an address the displacement may be a second immediate.
+        if form.memory_base() != Register::None || form.memory_index() != Register::None {
+            form.set_memory_displacement64(0);
+        }
+        let hash = [form.op1_register(), form.memory_base(), form.memory_index()]
+            .into_iter()
+            .fold(form.code() as usize * 131 + form.op0_register() as usize, |hash, register| {
+                hash.wrapping_mul(31).wrapping_add(register as usize)
+            });
+        let place = (hash ^ (hash >> 8)) % self.last.len();
+        match self.last[place] {
+            Some((same, effects)) if same == form => effects,
+            _ => {
+                let effects = one(&mut self.factory, insn);
+                self.last[place] = Some((form, effects));
+                effects
+            }
+        }
+    }
+}
+
+fn one(factory: &mut InstructionInfoFactory, insn: &Insn) -> Effects {
     if insn.is_nop() {
         return Effects::default();
     }
@@ -185,4 +229,68 @@ pub(crate) fn one(factory: &mut InstructionInfoFactory, insn: &Insn) -> Effects 
         out.kills |= modified;
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::object::decode::Flow;
+    use iced_x86::{Decoder, DecoderOptions};
+
+    /// Instructions that differ in one part, with and without other effects.
+    const ALIKE: &[&[u8]] = &[
+        &[0x48, 0x8b, 0x03],                   // mov (%rbx),%rax
+        &[0x48, 0x8b, 0x43, 0x08],             // mov 8(%rbx),%rax
+        &[0x48, 0x8b, 0x41, 0x08],             // mov 8(%rcx),%rax
+        &[0x48, 0x89, 0x43, 0x08],             // mov %rax,8(%rbx)
+        &[0xc1, 0xe0, 0x00],                   // shl $0,%eax
+        &[0xc1, 0xe0, 0x01],                   // shl $1,%eax
+        &[0x83, 0xc8, 0xff],                   // or $-1,%eax
+        &[0x83, 0xc8, 0x01],                   // or $1,%eax
+        &[0x31, 0xc0],                         // xor %eax,%eax
+        &[0x31, 0xc8],                         // xor %ecx,%eax
+        &[0xc8, 0x10, 0x00, 0x00],             // enter $16,$0
+        &[0xc8, 0x10, 0x00, 0x01],             // enter $16,$1
+        &[0xa4],                               // movsb
+        &[0xf3, 0xa4],                         // rep movsb
+        &[0x88, 0xe0],                         // mov %ah,%al
+        &[0x88, 0xc4],                         // mov %al,%ah
+        &[0x48, 0xb8, 1, 0, 0, 0, 0, 0, 0, 0], // movabs $1,%rax
+        &[0x48, 0xb8, 2, 0, 0, 0, 0, 0, 0, 0], // movabs $2,%rax
+        &[0x48, 0x8d, 0x04, 0x0b],             // lea (%rbx,%rcx),%rax
+        &[0x48, 0x8d, 0x04, 0x1b],             // lea (%rbx,%rbx),%rax
+        &[0x67, 0x8b, 0x03],                   // mov (%ebx),%eax
+        &[0x90],                               // nop
+    ];
+
+    #[test]
+    fn known_effects_are_those_of_the_instruction() {
+        let insns: Vec<Insn> = (ALIKE.iter())
+            .map(|bytes| Insn {
+                ins: Decoder::new(64, bytes, DecoderOptions::NONE).decode(),
+                section: 0,
+                offset: 0,
+                disp_reloc: None,
+                imm_reloc: None,
+                disp_at: 0,
+                flow: Flow::Next,
+            })
+            .collect();
+        let mut factory = InstructionInfoFactory::new();
+        let fresh: Vec<Effects> = insns.iter().map(|insn| one(&mut factory, insn)).collect();
+        // Neighbours differ, but for displacements and values.
+        assert_ne!(fresh[4], fresh[5]);
+        assert_ne!(fresh[6], fresh[7]);
+        assert_ne!(fresh[12], fresh[13]);
+        for first in 0..insns.len() {
+            for second in 0..insns.len() {
+                let mut known = Known::new();
+                // All instructions share one place.
+                known.last.truncate(1);
+                for at in [first, second, first] {
+                    assert_eq!(known.effects(&insns[at]), fresh[at], "{} after {}", insns[at].ins, insns[first].ins);
+                }
+            }
+        }
+    }
 }

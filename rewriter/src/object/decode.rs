@@ -138,6 +138,9 @@ pub(crate) struct CodeSection {
 
 const NONE: u32 = u32::MAX;
 
+/// A usual size of instructions in bytes. The list of instructions has this room at first.
+const INSN_SIZE: usize = 4;
+
 /// All code of an object.
 pub(crate) struct Code<'o, 'a> {
     pub object: &'o Object<'a>,
@@ -309,9 +312,20 @@ pub(crate) fn decode<'o, 'a>(object: &'o Object<'a>) -> Result<Code<'o, 'a>, Vec
     let mut code =
         Code { object, insns: PerInsn::new(), sections: Vec::new(), by_section: vec![None; object.sections.len()] };
     let mut refusals = Vec::new();
+    let mut functions = vec![Vec::new(); object.sections.len()];
+    for (index, symbol) in object.symbols.iter().enumerate() {
+        if let Place::Section(section) = symbol.place
+            && symbol.is_function()
+        {
+            functions[section].push((symbol.value, index));
+        }
+    }
+    let bytes: usize =
+        object.sections.iter().filter(|section| section.is_code()).map(|section| section.data.len()).sum();
+    code.insns.raw.reserve(bytes / INSN_SIZE);
     for (index, section) in object.sections.iter().enumerate() {
         if section.is_code() {
-            decode_section(&mut code, index, &mut refusals);
+            decode_section(&mut code, index, std::mem::take(&mut functions[index]), &mut refusals);
         }
     }
     if refusals.is_empty() {
@@ -320,16 +334,13 @@ pub(crate) fn decode<'o, 'a>(object: &'o Object<'a>) -> Result<Code<'o, 'a>, Vec
     if refusals.is_empty() { Ok(code) } else { Err(refusals) }
 }
 
-fn decode_section(code: &mut Code<'_, '_>, index: SectionIndex, refusals: &mut Vec<Refusal>) {
+fn decode_section(
+    code: &mut Code<'_, '_>,
+    index: SectionIndex,
+    mut functions: Vec<(u64, SymbolIndex)>,
+    refusals: &mut Vec<Refusal>,
+) {
     let section = &code.object.sections[index];
-    let mut functions: Vec<(u64, SymbolIndex)> = code
-        .object
-        .symbols
-        .iter()
-        .enumerate()
-        .filter(|(_, s)| s.place == Place::Section(index) && s.is_function())
-        .map(|(i, s)| (s.value, i))
-        .collect();
     functions.sort_unstable();
     let cold = functions.iter().filter(|(_, symbol)| stem(code.object.symbols[*symbol].name).1);
     let cold_parts = cold.map(|(start, _)| *start).collect();

@@ -11,16 +11,17 @@ use object::elf;
 pub(crate) fn replace(code: &mut Code<'_, '_>) {
     for at in code.insns.keys() {
         let insn = &code.insns[at];
+        if insn.disp_reloc.is_none() || insn.ins.mnemonic() != Mnemonic::Lea {
+            continue;
+        }
         let base = code.disp_reloc(insn).is_some_and(|reloc| {
             reloc.kind == elf::R_X86_64_GOTPC32.0
                 && reloc.addend.wrapping_add(insn.behind_displacement()) == 0
                 && code.object.symbols[reloc.symbol].name == b"_GLOBAL_OFFSET_TABLE_"
         });
         let ins = &insn.ins;
-        let loads = ins.mnemonic() == Mnemonic::Lea
-            && ins.memory_base() == Register::RIP
-            && ins.op0_register().is_gpr64()
-            && ins.op0_register() != Register::RSP;
+        let loads =
+            ins.memory_base() == Register::RIP && ins.op0_register().is_gpr64() && ins.op0_register() != Register::RSP;
         let low = ins.op0_register().full_register32();
         let zero = Instruction::with2(Opcode::Mov_r32_imm32, low, 0).ok().filter(|_| base && loads);
         let Some(mut zero) = zero else { continue };

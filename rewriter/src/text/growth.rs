@@ -14,12 +14,14 @@ const LONG_NOP: u8 = 0x1f;
 
 /// Counts the bytes of one section.
 pub(crate) fn add(growth: &mut Growth, code: &Code<'_, '_>, section: &CodeSection, text: &Text) {
-    for insn in &code.insns[section.first..section.trap] {
-        growth.0[part(insn) as usize].0 += insn.ins.len() as u64;
+    let parts: Vec<Part> = code.insns[section.first..section.end].iter().map(part).collect();
+    for (insn, part) in code.insns[section.first..section.trap].iter().zip(&parts) {
+        growth.0[*part as usize].0 += insn.ins.len() as u64;
     }
     for (index, mark) in text.marks.iter().enumerate() {
         let end = text.marks.get(index + 1).map_or(text.bytes.len(), |next| next.offset as usize);
-        let part = if mark.pad { Part::Indirect } else { part(&code.insns[mark.insn]) };
+        let at = usize::from(mark.insn) - usize::from(section.first);
+        let part = if mark.pad { Part::Indirect } else { parts[at] };
         let bytes = &text.bytes[mark.offset as usize..end];
         if memchr::memchr3(LEA, NOP, LONG_NOP, bytes).is_none() {
             growth.0[part as usize].1 += bytes.len() as u64;

@@ -34,33 +34,19 @@ pub(crate) struct TextReloc {
 
 /// Lays out the emitted code of one section.
 pub(crate) fn lay_out(emitter: &Emitter) -> Text {
-    let local: HashMap<Label, usize> = emitter
-        .items
-        .iter()
-        .enumerate()
-        .filter_map(|(index, item)| match item {
-            Item::Label(label) => Some((*label, index)),
-            _ => None,
-        })
-        .chain(emitter.placed.iter().copied())
-        .collect();
-    let mut long: Vec<bool> = emitter
-        .items
-        .iter()
-        .map(|item| matches!(item, Item::Branch { kind, target } if *kind == Branch::Call || place(&local, *target).is_none()))
-        .collect();
+    let branches = branches(emitter);
+    let mut long = vec![false; emitter.items.len()];
+    for &(item, kind, to) in &branches {
+        long[item] = kind == Branch::Call || to.is_none();
+    }
     let offsets = loop {
         let offsets = offsets(emitter, &long);
         let mut grew = false;
-        for (index, item) in emitter.items.iter().enumerate() {
-            let Item::Branch { target, .. } = item else { continue };
-            if long[index] {
-                continue;
-            }
-            let Some(target) = place(&local, *target) else { continue };
-            let distance = i64::from(offsets[target]) - (i64::from(offsets[index]) + 2);
+        for &(item, _, to) in &branches {
+            let Some(to) = to.filter(|_| !long[item]) else { continue };
+            let distance = i64::from(offsets[to]) - (i64::from(offsets[item]) + 2);
             if i8::try_from(distance).is_err() {
-                long[index] = true;
+                long[item] = true;
                 grew = true;
             }
         }
@@ -68,15 +54,26 @@ pub(crate) fn lay_out(emitter: &Emitter) -> Text {
             break offsets;
         }
     };
-    write(emitter, &local, &long, &offsets)
+    write(emitter, &branches, &long, &offsets)
 }
 
-/// Returns the item that holds a target's label, if it is in this section.
-fn place(local: &HashMap<Label, usize>, target: Target) -> Option<usize> {
-    match target {
-        Target::Label(label) => local.get(&label).copied(),
+/// Returns the direct branches: the item of each, and the item that holds its target's label, if
+/// that is in this section.
+fn branches(emitter: &Emitter) -> Vec<(usize, Branch, Option<usize>)> {
+    let labels = emitter.items.iter().enumerate().filter_map(|(index, item)| match item {
+        Item::Label(label) => Some((*label, index)),
         _ => None,
-    }
+    });
+    let places: HashMap<Label, usize> = labels.chain(emitter.placed.iter().copied()).collect();
+    let place = |target| match target {
+        Target::Label(label) => places.get(&label).copied(),
+        _ => None,
+    };
+    let branch = |(index, item): (usize, &Item)| match *item {
+        Item::Branch { kind, target } => Some((index, kind, place(target))),
+        _ => None,
+    };
+    emitter.items.iter().enumerate().filter_map(branch).collect()
 }
 
 fn branch_size(kind: Branch, long: bool) -> u32 {
@@ -110,9 +107,16 @@ fn padding(offset: u32, to: u32, max: u32) -> u32 {
     if padding <= max { padding } else { 0 }
 }
 
-fn write(emitter: &Emitter, local: &HashMap<Label, usize>, long: &[bool], offsets: &[u32]) -> Text {
+fn write(emitter: &Emitter, branches: &[(usize, Branch, Option<usize>)], long: &[bool], offsets: &[u32]) -> Text {
+    let size = offsets.last().map_or(0, |end| *end as usize);
     let marks = emitter.marks.iter().map(|m| PlacedMark { offset: offsets[m.item as usize], insn: m.insn, pad: m.pad });
-    let mut text = Text { bytes: Vec::new(), relocs: Vec::new(), labels: HashMap::new(), marks: marks.collect() };
+    let mut text = Text {
+        bytes: Vec::with_capacity(size + 1),
+        relocs: Vec::new(),
+        labels: HashMap::new(),
+        marks: marks.collect(),
+    };
+    let mut next = branches.iter();
     for (index, item) in emitter.items.iter().enumerate() {
         debug_assert_eq!(text.bytes.len(), offsets[index] as usize);
         match item {
@@ -132,7 +136,7 @@ fn write(emitter: &Emitter, local: &HashMap<Label, usize>, long: &[bool], offset
                 text.bytes.extend_from_slice(&emitter.bytes[*start as usize..*start as usize + usize::from(*len)]);
             }
             Item::Branch { kind, target } => {
-                let to = place(local, *target).map(|item| offsets[item]);
+                let to = next.next().and_then(|(_, _, to)| *to).map(|item| offsets[item]);
                 branch(&mut text, *kind, long[index], *target, to);
             }
         }
@@ -140,11 +144,7 @@ fn write(emitter: &Emitter, local: &HashMap<Label, usize>, long: &[bool], offset
     // A branch over the last instruction needs an instruction to land on. After it the text goes on
     // as before.
     let end = text.bytes.len() as u32;
-    let over = |item: &Item| match item {
-        Item::Branch { target, .. } => place(local, *target).is_some_and(|item| offsets[item] == end),
-        _ => false,
-    };
-    if emitter.items.iter().any(over) {
+    if branches.iter().any(|(_, _, to)| to.is_some_and(|item| offsets[item] == end)) {
         nops(&mut text.bytes, 1);
     }
     text

@@ -55,7 +55,8 @@ fn code(emitter: &Emitter, item: usize) -> Option<(&[u8], &[Fixup])> {
 }
 
 fn is_return(emitter: &Emitter, item: usize) -> bool {
-    code(emitter, item).is_some_and(|(bytes, _)| bytes == [0xc3])
+    let Item::Bytes { start, len: 1, .. } = emitter.items[item] else { return false };
+    emitter.bytes[start as usize] == 0xc3
 }
 
 /// Says whether an item is an instruction that has one effect at any place, and no part of an

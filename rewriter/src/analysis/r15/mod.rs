@@ -17,7 +17,7 @@ use crate::analysis::regs::{self, Effects, Set, bit};
 use crate::object::decode::{Code, Dest, Flow, InsnIndex, PerInsn};
 use crate::stats::Stats;
 use foldhash::{HashMap, HashMapExt, HashSet};
-use iced_x86::{Instruction, InstructionInfoFactory, OpKind, Register};
+use iced_x86::{Instruction, OpKind, Register};
 use sfi_debuginfo::map::Keeping;
 
 /// Registers that a callee preserves, as r15 is.
@@ -218,9 +218,10 @@ pub(crate) fn rename(
     if !decisions.values().any(|kept| matches!(kept, R15::Renamed(_) | R15::Exchanged(_))) {
         return;
     }
-    let mut factory = InstructionInfoFactory::new();
+    let mut known = regs::Known::new();
     for at in code.insns.keys() {
         let insn = &mut code.insns[at];
+        let old = insn.ins;
         match decisions.get(&graph.unit[at]) {
             Some(R15::Renamed(to)) => replace(&mut insn.ins, Register::R15, *to),
             Some(R15::Exchanged(with)) => substitute(&mut insn.ins, |register| match register.full_register() {
@@ -230,7 +231,9 @@ pub(crate) fn rename(
             }),
             _ => continue,
         }
-        effects[at] = regs::one(&mut factory, insn);
+        if insn.ins != old {
+            effects[at] = known.effects(insn);
+        }
     }
 }
 

@@ -215,9 +215,10 @@ impl<'x, 'o, 'a> Search<'x, 'o, 'a> {
         let moves =
             |at: InsnIndex| if names(effects, at, register) { moves(&code.insns[at].ins, register) } else { None };
         let place = |at: InsnIndex| frame_place(&code.insns[at].ins, &states[at]);
+        let named: Vec<InsnIndex> = insns.iter().copied().filter(|&at| names(effects, at, register)).collect();
         // The first store to the frame, if only saves of others precede it. Variables of the unit are
         // stored later.
-        let save = insns
+        let save = named
             .iter()
             .copied()
             .take_while(|&at| effects[at].writes & bit(register) == 0 && moves(at) != Some(Move::Push))
@@ -228,14 +229,14 @@ impl<'x, 'o, 'a> Search<'x, 'o, 'a> {
         let operand = |at: InsnIndex| (code.insns[at].ins.memory_base(), code.insns[at].ins.memory_displacement64());
         let back =
             |at: InsnIndex| states[at].rsp == Height::Computed && save.is_some_and(|save| operand(save) == operand(at));
-        let pushed = insns.iter().any(|&at| moves(at) == Some(Move::Push));
+        let pushed = named.iter().any(|&at| moves(at) == Some(Move::Push));
         let loads = |at: InsnIndex| {
             let ins = &code.insns[at].ins;
             ins.mnemonic() == Mnemonic::Mov && ins.op0_register() == register && ins.op1_kind() == OpKind::Memory
         };
         let is =
             |at: InsnIndex, what: Move| moves(at) == Some(what) && saved.is_some() && (place(at) == saved || back(at));
-        let restored = insns.iter().any(|&at| is(at, Move::Restore));
+        let restored = named.iter().any(|&at| is(at, Move::Restore));
         let mut work: Vec<InsnIndex> =
             insns.iter().copied().filter(|&at| graph.entry[at] && !code.is_trap(at)).collect();
         for at in insns {
@@ -247,7 +248,7 @@ impl<'x, 'o, 'a> Search<'x, 'o, 'a> {
         while let Some(at) = work.pop() {
             let Some(before) = holds[at] else { continue };
             let after = match moves(at) {
-                _ if !names(effects, at, register) => before,
+                None if !names(effects, at, register) => before,
                 Some(Move::Push | Move::Save) if before == Holds::Caller => Holds::Saved,
                 Some(Move::Pop) => Holds::Caller,
                 Some(Move::Restore) if is(at, Move::Restore) => Holds::Caller,
@@ -273,18 +274,20 @@ impl<'x, 'o, 'a> Search<'x, 'o, 'a> {
         let meant = |at: &InsnIndex| {
             let insn = &code.insns[*at];
             let Some(holds) = holds[*at] else { return false };
-            let leaves = match insn.flow {
+            let leaves = || match insn.flow {
                 Flow::Return => true,
                 Flow::Jump(dest) | Flow::Branch(dest) => graph.tail_calls(code, dest),
                 Flow::JumpIndirect => graph.jump_kind(*at) == JumpKind::Tail,
                 _ => false,
             };
-            match (moves(*at), holds) {
-                (Some(Move::Push), _) => false,
-                // This stores a variable, because nothing restores the register.
-                (Some(Move::Save), Holds::Caller) => !restored,
-                (_, Holds::Caller) => reads(*at),
-                (_, Holds::Own) => leaves,
+            match holds {
+                Holds::Caller => match moves(*at) {
+                    Some(Move::Push) => false,
+                    // This stores a variable, because nothing restores the register.
+                    Some(Move::Save) => !restored,
+                    _ => reads(*at),
+                },
+                Holds::Own => leaves(),
                 _ => false,
             }
         };
@@ -297,7 +300,7 @@ impl<'x, 'o, 'a> Search<'x, 'o, 'a> {
             _ => false,
         };
         let on_purpose = insns.iter().copied().find(meant).map(Passing::Meant);
-        on_purpose.or_else(|| insns.iter().any(unset).then_some(Passing::Unset))
+        on_purpose.or_else(|| named.iter().any(unset).then_some(Passing::Unset))
     }
 }
 
