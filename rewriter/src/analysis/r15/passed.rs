@@ -216,16 +216,16 @@ impl<'x, 'o, 'a> Search<'x, 'o, 'a> {
             |at: InsnIndex| if names(effects, at, register) { moves(&code.insns[at].ins, register) } else { None };
         let place = |at: InsnIndex| frame_place(&code.insns[at].ins, &states[at]);
         let named: Vec<InsnIndex> = insns.iter().copied().filter(|&at| names(effects, at, register)).collect();
-        // The first store to the frame, if only saves of others precede it. Variables of the unit are
-        // stored later.
+        // The first store to the frame, if only saves of others precede it. Variables of the unit
+        // are stored later.
         let save = named
             .iter()
             .copied()
             .take_while(|&at| effects[at].writes & bit(register) == 0 && moves(at) != Some(Move::Push))
             .find(|&at| moves(at) == Some(Move::Save));
         let saved = save.and_then(place);
-        // Another register may give the stack pointer back before the restore. Then the operand tells
-        // the place.
+        // Another register may give the stack pointer back before the restore. Then the operand
+        // tells the place.
         let operand = |at: InsnIndex| (code.insns[at].ins.memory_base(), code.insns[at].ins.memory_displacement64());
         let back =
             |at: InsnIndex| states[at].rsp == Height::Computed && save.is_some_and(|save| operand(save) == operand(at));
