@@ -26,14 +26,22 @@ pub use sfi_contract::Mode;
 pub use sfi_debuginfo::map::Trace;
 pub use stats::{Growth, Stats};
 
-use crate::analysis::r15;
+use crate::analysis::arrays::Arrays;
+use crate::analysis::flow::FlowGraph;
+use crate::analysis::pads::Pads;
+use crate::analysis::r15::kept::R15;
+use crate::analysis::r15::slot::Slots;
+use crate::analysis::{Found, r15};
+use crate::object::address::Addresses;
+use crate::object::decode::{Code, CodeSection};
 use crate::object::read::Object;
 use crate::object::{address, carve, check, decode, got_base, read, retpoline};
 use crate::output::{sections, write};
 use crate::text::layout::Text;
 use crate::text::{emit, growth, layout, share};
 use crate::transform::Facts;
-use foldhash::HashSet;
+use crate::unwind::Unwind;
+use foldhash::{HashMap, HashSet};
 
 /// Options of a rewrite.
 #[derive(Clone, Copy, Debug, Default)]
@@ -93,12 +101,21 @@ fn rewrite_object(object: &Object<'_>, options: &Options) -> Result<Output, Vec<
     let facts = Facts::new(&code, &addresses, &unwind, &found, (options.mode, options.budget));
     refusals.extend(facts.check_landings());
     let mut stats = r15::count(&code, facts.graph, facts.r15, facts.slots);
-    let texts = texts(&facts, &mut stats, refusals)?;
-    output(&facts, texts, stats)
+    let emitters = emit_all(&facts, &mut stats, refusals)?;
+    // The text is laid out without the facts about single instructions.
+    let Found { graph, effects, states, stops, live, counts, pads, r15, slots, arrays } = found;
+    drop((effects, states, stops, live, counts));
+    let texts = lay_out_all(&code, emitters, &mut stats);
+    let found = (&graph, &pads, &r15, &slots, &arrays);
+    output((&code, &addresses, &unwind), found, texts, stats, options)
 }
 
-/// Makes the new text of every code section, unless something was or is refused.
-fn texts(facts: &Facts<'_, '_, '_>, stats: &mut Stats, mut refusals: Vec<Refusal>) -> Result<Vec<Text>, Vec<Refusal>> {
+/// Makes the new code of every code section, unless something was or is refused.
+fn emit_all(
+    facts: &Facts<'_, '_, '_>,
+    stats: &mut Stats,
+    mut refusals: Vec<Refusal>,
+) -> Result<Vec<emit::Emitter>, Vec<Refusal>> {
     let mut emitters = Vec::with_capacity(facts.code.sections.len());
     let mut next_label = 0;
     for index in 0..facts.code.sections.len() {
@@ -117,15 +134,19 @@ fn texts(facts: &Facts<'_, '_, '_>, stats: &mut Stats, mut refusals: Vec<Refusal
     if facts.budget && refusals.is_empty() {
         refusals.extend(charge_all(facts, &mut emitters, next_label));
     }
-    let mut texts = Vec::with_capacity(facts.code.sections.len());
-    for (section, emitter) in facts.code.sections.iter().zip(&emitters) {
-        let text = layout::lay_out(emitter);
-        stats.text_in += facts.code.object.sections[section.section].data.len() as u64;
+    if refusals.is_empty() { Ok(emitters) } else { Err(refusals) }
+}
+
+/// Lays out the code of every section. Its parts are dropped as soon as it has a place.
+fn lay_out_all(code: &Code<'_, '_>, emitters: Vec<emit::Emitter>, stats: &mut Stats) -> Vec<Text> {
+    let place = |(section, emitter): (&CodeSection, emit::Emitter)| {
+        let text = layout::lay_out(&emitter);
+        stats.text_in += code.object.sections[section.section].data.len() as u64;
         stats.text_out += text.bytes.len() as u64;
-        growth::add(&mut stats.growth, facts.code, section, &text);
-        texts.push(text);
-    }
-    if refusals.is_empty() { Ok(texts) } else { Err(refusals) }
+        growth::add(&mut stats.growth, code, section, &text);
+        text
+    };
+    code.sections.iter().zip(emitters).map(place).collect()
 }
 
 /// Puts the charges of a budgeted text into the code. Returns the places where that is not
@@ -155,27 +176,25 @@ fn charge_all(facts: &Facts<'_, '_, '_>, emitters: &mut [emit::Emitter], mut nex
 }
 
 /// Assembles the new object.
-fn output(facts: &Facts<'_, '_, '_>, texts: Vec<Text>, stats: Stats) -> Result<Output, Vec<Refusal>> {
-    let Facts { graph, pads, r15, slots, arrays, .. } = *facts;
+fn output(
+    (code, addresses, unwind): (&Code<'_, '_>, &Addresses, &Unwind),
+    (graph, pads, r15, slots, arrays): (&FlowGraph, &Pads, &HashMap<u32, R15>, &Slots, &Arrays),
+    texts: Vec<Text>,
+    stats: Stats,
+    options: &Options,
+) -> Result<Output, Vec<Refusal>> {
     let mut notes = Vec::new();
-    if check::has_intermediate_code(facts.code.object) {
+    if check::has_intermediate_code(code.object) {
         notes.push("the intermediate code of link-time optimisation was dropped".to_owned());
     }
-    let debug = debug::carry(facts.code, &texts).unwrap_or_else(|why| {
+    let debug = debug::carry(code, &texts).unwrap_or_else(|why| {
         notes.push(format!("debug information was dropped: {why}"));
         Vec::new()
     });
-    let traces = debug::traces(facts.code, &texts, |at| r15::keeping(graph, r15, slots, at));
-    let exceptions = sections::Exceptions { unwind: facts.unwind, graph, r15, slots };
-    let new = sections::assemble(
-        facts.code,
-        facts.addresses,
-        (pads, arrays),
-        texts,
-        debug,
-        &exceptions,
-        (facts.mode, facts.budget),
-    )?;
+    let traces = debug::traces(code, &texts, |at| r15::keeping(graph, r15, slots, at));
+    let exceptions = sections::Exceptions { unwind, graph, r15, slots };
+    let mode = (options.mode, options.budget);
+    let new = sections::assemble(code, addresses, (pads, arrays), texts, debug, &exceptions, mode)?;
     let bytes = write::write(&new)
         .map_err(|error| vec![Refusal { detail: error.to_string(), ..Refusal::of_object(Reason::NotRelocatable) }])?;
     Ok(Output { bytes, stats, notes, traces })

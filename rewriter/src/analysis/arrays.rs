@@ -18,11 +18,11 @@
 
 use crate::analysis::flow::{FlowGraph, JumpKind, Switch};
 use crate::analysis::live::Liveness;
-use crate::analysis::regs::{Effects, FLAGS, bit};
+use crate::analysis::regs::{AllEffects, Effects, FLAGS, bit};
 use crate::analysis::rounds::Rounds;
 use crate::analysis::spent::Spent;
 use crate::object::address::{Addresses, Table};
-use crate::object::decode::{Code, Flow, InsnIndex, PerInsn};
+use crate::object::decode::{Code, Flow, InsnIndex};
 use foldhash::{HashMap, HashSet};
 use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 use object::elf;
@@ -50,7 +50,7 @@ impl Arrays {
         addresses: &Addresses,
         graph: &FlowGraph,
         rounds: &Rounds,
-        effects: &PerInsn<Effects>,
+        effects: &AllEffects,
         live: &Liveness,
     ) -> Arrays {
         let mut arrays = Arrays::default();
@@ -105,7 +105,7 @@ fn fits(table: &Table, used: usize) -> bool {
 fn is_line(
     code: &Code<'_, '_>,
     graph: &FlowGraph,
-    effects: &PerInsn<Effects>,
+    effects: &AllEffects,
     (live, spent): (&Liveness, &Spent),
     (switch, jump): (&Switch, InsnIndex),
 ) -> bool {

@@ -5,7 +5,7 @@
 //! holds another value. An indirect call may use rax for its target.
 
 use crate::analysis::flow::FlowGraph;
-use crate::analysis::regs::{Effects, bit};
+use crate::analysis::regs::{AllEffects, bit};
 use crate::object::address::Addresses;
 use crate::object::decode::{Code, Flow, InsnIndex, PerInsn};
 use iced_x86::{Mnemonic, OpKind, Register};
@@ -15,7 +15,7 @@ pub(crate) fn counts(
     code: &Code<'_, '_>,
     addresses: &Addresses,
     graph: &FlowGraph,
-    effects: &PerInsn<Effects>,
+    effects: &AllEffects,
 ) -> PerInsn<bool> {
     let mut reached = code.per_insn(false);
     let mut holds = code.per_insn(false);

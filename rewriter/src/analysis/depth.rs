@@ -1,7 +1,9 @@
 //! Distances of the stack pointers from the function's entry.
 
+use crate::analysis::interned::Interned;
+
 /// Distance in bytes below the entry's stack pointer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Height {
     /// Nothing leads here.
     Unseen,
@@ -30,8 +32,11 @@ impl Height {
     }
 }
 
+/// The state before each instruction.
+pub(crate) type States = Interned<State>;
+
 /// Heights of rsp and rbp before an instruction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct State {
     pub rsp: Height,
     pub rbp: Height,

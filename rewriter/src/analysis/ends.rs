@@ -8,16 +8,16 @@
 //! function of that name is one like any other. If another object's function of that name returns,
 //! it returns to the trap.
 
-use crate::analysis::depth::{Height, State};
+use crate::analysis::depth::{Height, States};
 use crate::analysis::flow::FlowGraph;
 use crate::analysis::height;
-use crate::object::decode::{Code, Dest, Flow, InsnIndex, PerInsn};
+use crate::object::decode::{Code, Dest, Flow, InsnIndex};
 use crate::object::read::Place;
 use foldhash::HashSet;
 use sfi_contract::names;
 
 /// Returns the calls after which the new code stops.
-pub(crate) fn find(code: &Code<'_, '_>, graph: &FlowGraph, states: &PerInsn<State>) -> HashSet<InsnIndex> {
+pub(crate) fn find(code: &Code<'_, '_>, graph: &FlowGraph, states: &States) -> HashSet<InsnIndex> {
     let mut reached = code.per_insn(false);
     for at in code.insns.keys() {
         graph.successors(code, at, |to| reached[to] |= to != at.next() || graph.landing(at).is_some());
@@ -52,6 +52,6 @@ fn behind(code: &Code<'_, '_>, graph: &FlowGraph, call: InsnIndex) -> Option<Ins
 /// Says whether an instruction calls a function of another object that never returns.
 fn never_returns(code: &Code<'_, '_>, at: InsnIndex) -> bool {
     let Flow::Call(Dest::Symbol(symbol)) = code.insns[at].flow else { return false };
-    let symbol = &code.object.symbols[symbol];
+    let symbol = &code.object.symbols[symbol as usize];
     symbol.place == Place::Undefined && std::str::from_utf8(symbol.name).is_ok_and(names::never_returns)
 }

@@ -5,7 +5,7 @@
 //! targets, the function into whose middle it jumps. Tail calls to a function's entry do not
 //! connect.
 
-use crate::analysis::depth::{Height, State};
+use crate::analysis::depth::{Height, States};
 use crate::analysis::receive::Far;
 use crate::object::address::{Addresses, insn_of};
 use crate::object::decode::{Code, Dest, Flow, Insn, InsnIndex, PerInsn};
@@ -234,7 +234,7 @@ impl FlowGraph {
     /// cannot lead to these labels. Otherwise it may be both, and is taken for neither. The rounds
     /// presume heights for the labels, and [`crate::analysis::height::check_returns`] checks them
     /// at the function's ends.
-    pub(crate) fn settle(&mut self, code: &Code<'_, '_>, states: &PerInsn<State>) -> bool {
+    pub(crate) fn settle(&mut self, code: &Code<'_, '_>, states: &States) -> bool {
         let open: Vec<InsnIndex> = code
             .insns
             .keys()
@@ -264,7 +264,7 @@ impl FlowGraph {
     /// Finds the labels of jumps whose targets disagree, given the final heights. Such a jump and
     /// all its labels agree on one place of the data stack. So does every other jump to one of
     /// these labels.
-    pub(crate) fn find_mixed(&mut self, states: &PerInsn<State>) {
+    pub(crate) fn find_mixed(&mut self, states: &States) {
         let jumps = self.tables.values().chain(self.pointed.values());
         let sets: Vec<Vec<InsnIndex>> =
             jumps.map(|labels| labels.iter().copied().filter(|at| !self.entry[*at]).collect()).collect();

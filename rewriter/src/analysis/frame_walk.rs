@@ -6,11 +6,11 @@
 //! values that are loaded from the chain. A copy that leaves the unit is an address of the stack,
 //! and that is allowed.
 
-use crate::analysis::depth::{Height, State};
+use crate::analysis::depth::{Height, States};
 use crate::analysis::flow::FlowGraph;
 use crate::analysis::reach::frame_place;
-use crate::analysis::regs::Effects;
-use crate::object::decode::{Code, Flow, InsnIndex, PerInsn};
+use crate::analysis::regs::AllEffects;
+use crate::object::decode::{Code, Flow, InsnIndex};
 use crate::refusal::{Reason, Refusal};
 use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
 use iced_x86::{Mnemonic, OpKind, Register};
@@ -20,12 +20,7 @@ use iced_x86::{Mnemonic, OpKind, Register};
 type Walk = u32;
 
 /// Refuses reads of return addresses through copies of the frame pointer.
-pub(crate) fn check(
-    code: &Code<'_, '_>,
-    graph: &FlowGraph,
-    effects: &PerInsn<Effects>,
-    states: &PerInsn<State>,
-) -> Vec<Refusal> {
+pub(crate) fn check(code: &Code<'_, '_>, graph: &FlowGraph, effects: &AllEffects, states: &States) -> Vec<Refusal> {
     let copies = |at: &InsnIndex| {
         let ins = &code.insns[*at].ins;
         ins.mnemonic() == Mnemonic::Mov
@@ -77,8 +72,8 @@ fn offset(walk: Walk, register: Register) -> Option<i64> {
 fn transfer(
     code: &Code<'_, '_>,
     graph: &FlowGraph,
-    effects: &PerInsn<Effects>,
-    states: &PerInsn<State>,
+    effects: &AllEffects,
+    states: &States,
     at: InsnIndex,
     walk: Walk,
     places: &mut HashSet<(u32, Register, i64)>,

@@ -5,9 +5,10 @@
 //! finds code that reads or replaces its return address, which in a domain is not on the data
 //! stack. Code that reads the address gets it, and code that replaces it is refused.
 
-use crate::analysis::depth::{Height, State};
+use crate::analysis::depth::{Height, State, States};
 use crate::analysis::flow::FlowGraph;
-use crate::analysis::regs::{Effects, bit};
+use crate::analysis::interned::Interned;
+use crate::analysis::regs::{AllEffects, Effects, bit};
 use crate::object::decode::{Code, Flow, Insn, InsnIndex, PerInsn};
 use crate::refusal::{Reason, Refusal};
 use iced_x86::{Mnemonic, OpKind, Register};
@@ -17,12 +18,7 @@ const ENTRY: State = State { rsp: Height::Known(0), rbp: Height::Computed };
 
 /// Returns the states before each instruction. `last`: all indirect jumps are settled, so labels
 /// that nothing reaches get a state too.
-pub(crate) fn heights(
-    code: &Code<'_, '_>,
-    graph: &FlowGraph,
-    effects: &PerInsn<Effects>,
-    last: bool,
-) -> PerInsn<State> {
+pub(crate) fn heights(code: &Code<'_, '_>, graph: &FlowGraph, effects: &AllEffects, last: bool) -> States {
     let mut states = code.per_insn(UNSEEN);
     let mut work: Vec<InsnIndex> = code.insns.keys().rev().filter(|&at| graph.entry[at]).collect();
     for &at in &work {
@@ -60,7 +56,7 @@ pub(crate) fn heights(
         }
         // Nothing reaches these labels: symbols of hand-written code, targets of computed jumps.
         let unreached = |&at: &InsnIndex| states[at] == UNSEEN && graph.label[at] && (last || !graph.has_interior(at));
-        let Some(at) = first_unreached.until(code.insns.next_key()).find(unreached) else { return states };
+        let Some(at) = first_unreached.until(code.insns.next_key()).find(unreached) else { break };
         first_unreached = at;
         // Padding has the state of the code after it.
         if let Some(state) = padding(code, graph, &states, at) {
@@ -72,6 +68,7 @@ pub(crate) fn heights(
             work.push(at);
         }
     }
+    Interned::new(states.into_iter())
 }
 
 /// Returns the state after a label that is padding, if control reaches the code after it.
@@ -94,7 +91,7 @@ pub(crate) fn is_presumed_noreturn(code: &Code<'_, '_>, graph: &FlowGraph, at: I
     symbol.size != 0 && last && graph.next(at).is_some()
 }
 
-fn transfer(code: &Code<'_, '_>, effects: &PerInsn<Effects>, at: InsnIndex, state: State) -> State {
+fn transfer(code: &Code<'_, '_>, effects: &AllEffects, at: InsnIndex, state: State) -> State {
     let ins = &code.insns[at].ins;
     let State { rsp, rbp } = state;
     let wrote_rbp = effects[at].writes & bit(Register::RBP) != 0;
@@ -142,7 +139,7 @@ fn transfer(code: &Code<'_, '_>, effects: &PerInsn<Effects>, at: InsnIndex, stat
 /// Refuses function ends where the stack's height shows that labels have other heights than
 /// presumed. This concerns units with labels that pointers name: [`FlowGraph::settle`] presumes
 /// which jump leads to which label.
-pub(crate) fn check_returns(code: &Code<'_, '_>, graph: &FlowGraph, states: &PerInsn<State>) -> Vec<Refusal> {
+pub(crate) fn check_returns(code: &Code<'_, '_>, graph: &FlowGraph, states: &States) -> Vec<Refusal> {
     let mut refusals = Vec::new();
     for (at, insn) in code.insns.iter_enumerated().filter(|(at, _)| graph.pointed.contains_key(&graph.unit[*at])) {
         let presumed = insn.flow == Flow::JumpIndirect && !graph.tables.contains_key(&at);
@@ -173,11 +170,7 @@ fn is_behind_restore(code: &Code<'_, '_>, at: InsnIndex) -> bool {
 
 /// Refuses code that replaces a return address or takes it off the stack, as far as heights are
 /// known.
-pub(crate) fn check_return_addresses(
-    code: &Code<'_, '_>,
-    effects: &PerInsn<Effects>,
-    states: &PerInsn<State>,
-) -> Vec<Refusal> {
+pub(crate) fn check_return_addresses(code: &Code<'_, '_>, effects: &AllEffects, states: &States) -> Vec<Refusal> {
     let mut refusals = Vec::new();
     for (at, insn) in code.insns.iter_enumerated() {
         let ins = &insn.ins;

@@ -8,19 +8,14 @@
 use crate::analysis::depth::Height;
 use crate::analysis::flow::{self, FlowGraph};
 use crate::analysis::height::heights;
-use crate::analysis::regs::Effects;
+use crate::analysis::regs::AllEffects;
 use crate::object::address::Addresses;
-use crate::object::decode::{Code, InsnIndex, PerInsn};
+use crate::object::decode::{Code, InsnIndex};
 use crate::unwind::Unwind;
 use foldhash::{HashSet, HashSetExt};
 
 /// Builds the graph.
-pub(crate) fn graph(
-    code: &Code<'_, '_>,
-    addresses: &Addresses,
-    unwind: &Unwind,
-    effects: &PerInsn<Effects>,
-) -> FlowGraph {
+pub(crate) fn graph(code: &Code<'_, '_>, addresses: &Addresses, unwind: &Unwind, effects: &AllEffects) -> FlowGraph {
     let graph = flow::build(code, addresses, unwind, &HashSet::new());
     if graph.presumed.is_empty() {
         return graph;

@@ -22,13 +22,13 @@
 //! assembler resolved, which no relocation shows. They are refused. Sums with memory in units
 //! without labels are not refused, because they add values that are known only at run time.
 
-use crate::analysis::depth::State;
+use crate::analysis::depth::States;
 use crate::analysis::flow::{FlowGraph, Switch};
 use crate::analysis::height;
 use crate::analysis::reach::{Leaf, Reach};
-use crate::analysis::regs::{Effects, bit};
+use crate::analysis::regs::{AllEffects, bit};
 use crate::object::address::Addresses;
-use crate::object::decode::{Code, Flow, Insn, InsnIndex, PerInsn};
+use crate::object::decode::{Code, Flow, Insn, InsnIndex};
 use crate::object::read::{Place, SectionIndex};
 use foldhash::{HashMap, HashMapExt, HashSet};
 use iced_x86::{Instruction, Mnemonic, OpKind, Register};
@@ -42,9 +42,9 @@ const ROUNDS: usize = 32;
 pub(crate) fn prove(
     code: &Code<'_, '_>,
     graph: &mut FlowGraph,
-    effects: &PerInsn<Effects>,
+    effects: &AllEffects,
     addresses: &Addresses,
-) -> (Vec<InsnIndex>, PerInsn<State>) {
+) -> (Vec<InsnIndex>, States) {
     let tables = Tables::new(code, graph, addresses);
     let mut open: Vec<InsnIndex> =
         code.insns.keys().filter(|&at| code.insns[at].flow == Flow::JumpIndirect && !graph.far.is_jump(at)).collect();
@@ -115,7 +115,7 @@ impl Round {
 fn prove_together(
     code: &Code<'_, '_>,
     graph: &mut FlowGraph,
-    effects: &PerInsn<Effects>,
+    effects: &AllEffects,
     tables: &Tables<'_>,
     mut jumps: Vec<InsnIndex>,
 ) -> bool {

@@ -8,7 +8,7 @@
 //! TCB page. Flags that live across inserted arithmetic are kept with `lahf`, `seto` and `sahf`.
 
 use crate::analysis::flow::{FlowGraph, JumpKind, PerUnit};
-use crate::analysis::regs::{Effects, FLAGS, GPRS, Set, arguments, bits, callee_saved, results};
+use crate::analysis::regs::{AllEffects, FLAGS, GPRS, Set, arguments, bits, callee_saved, results};
 use crate::analysis::rounds::Rounds;
 use crate::object::decode::{Code, Flow, Insn, InsnIndex, PerInsn};
 use foldhash::HashSet;
@@ -23,12 +23,7 @@ pub(crate) struct Liveness {
 }
 
 /// Computes liveness.
-pub(crate) fn liveness(
-    code: &Code<'_, '_>,
-    graph: &FlowGraph,
-    rounds: &Rounds,
-    effects: &PerInsn<Effects>,
-) -> Liveness {
+pub(crate) fn liveness(code: &Code<'_, '_>, graph: &FlowGraph, rounds: &Rounds, effects: &AllEffects) -> Liveness {
     let call_clobbered = GPRS & !callee_saved();
     // Registers that each unit writes itself or lets unknown callees write.
     let mut clobbered: PerUnit<Set> = PerUnit::new(code, 0);
@@ -120,7 +115,7 @@ pub(crate) fn liveness(
 
 /// Says whether a repeated string instruction runs at least once, because its count is a number
 /// that is not zero. Then its flags are those of a comparison.
-fn surely_runs(code: &Code<'_, '_>, graph: &FlowGraph, effects: &PerInsn<Effects>, at: InsnIndex) -> bool {
+fn surely_runs(code: &Code<'_, '_>, graph: &FlowGraph, effects: &AllEffects, at: InsnIndex) -> bool {
     let repeated = &code.insns[at].ins;
     let count = bits(&[Register::RCX]);
     if !repeated.is_string_instruction() || !(repeated.has_rep_prefix() || repeated.has_repne_prefix()) {
@@ -145,12 +140,7 @@ fn surely_runs(code: &Code<'_, '_>, graph: &FlowGraph, effects: &PerInsn<Effects
 
 /// Returns the registers and flags that callers in this object read after a unit returns, before
 /// they write them. Hand-written functions return values there.
-fn read_behind_calls(
-    code: &Code<'_, '_>,
-    graph: &FlowGraph,
-    rounds: &Rounds,
-    effects: &PerInsn<Effects>,
-) -> PerUnit<Set> {
+fn read_behind_calls(code: &Code<'_, '_>, graph: &FlowGraph, rounds: &Rounds, effects: &AllEffects) -> PerUnit<Set> {
     let mut returned: PerUnit<Set> = PerUnit::new(code, 0);
     let mut before: PerInsn<Set> = code.per_insn(0);
     // The instructions that read what their unit returns.

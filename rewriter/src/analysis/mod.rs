@@ -8,6 +8,7 @@ pub(crate) mod flow;
 pub(crate) mod frame_walk;
 pub(crate) mod height;
 pub(crate) mod inner;
+pub(crate) mod interned;
 pub(crate) mod jumps;
 pub(crate) mod live;
 pub(crate) mod own;
@@ -22,13 +23,13 @@ pub(crate) mod spent;
 pub(crate) mod text_reads;
 
 use crate::analysis::arrays::Arrays;
-use crate::analysis::depth::State;
+use crate::analysis::depth::States;
 use crate::analysis::flow::FlowGraph;
 use crate::analysis::live::Liveness;
 use crate::analysis::pads::Pads;
 use crate::analysis::r15::kept::{Passed, R15};
 use crate::analysis::r15::slot::Slots;
-use crate::analysis::regs::Effects;
+use crate::analysis::regs::AllEffects;
 use crate::analysis::rounds::Rounds;
 use crate::object::address::Addresses;
 use crate::object::decode::{Code, InsnIndex, PerInsn};
@@ -41,8 +42,8 @@ use sfi_contract::Mode;
 /// The results of all analyses.
 pub(crate) struct Found {
     pub graph: FlowGraph,
-    pub effects: PerInsn<Effects>,
-    pub states: PerInsn<State>,
+    pub effects: AllEffects,
+    pub states: States,
     /// Calls that a trap follows.
     pub stops: HashSet<InsnIndex>,
     pub live: Liveness,

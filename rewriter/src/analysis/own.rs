@@ -10,11 +10,11 @@
 //! comes from its value at the function's entry. It comes by arithmetic, by copies between
 //! registers, or from places of the frame to which nothing else is stored.
 
-use crate::analysis::depth::{Height, State};
+use crate::analysis::depth::{Height, States};
 use crate::analysis::flow::{FlowGraph, JumpKind, PerUnit};
-use crate::analysis::regs::{Effects, GPRS, Set, bit, callee_saved};
+use crate::analysis::regs::{AllEffects, GPRS, Set, bit, callee_saved};
 use crate::object::address::insn_of;
-use crate::object::decode::{Code, Dest, Flow, InsnIndex, PerInsn};
+use crate::object::decode::{Code, Dest, Flow, InsnIndex};
 use crate::object::read::Place;
 use crate::refusal::{Reason, Refusal};
 use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
@@ -41,8 +41,8 @@ enum Slot {
 pub(crate) fn check(
     code: &Code<'_, '_>,
     graph: &FlowGraph,
-    effects: &PerInsn<Effects>,
-    states: &PerInsn<State>,
+    effects: &AllEffects,
+    states: &States,
     stops: &HashSet<InsnIndex>,
 ) -> Vec<Refusal> {
     let loads = |at: InsnIndex| {
@@ -99,7 +99,7 @@ pub(crate) fn check(
 pub(crate) fn check_tails(
     code: &Code<'_, '_>,
     graph: &FlowGraph,
-    states: &PerInsn<State>,
+    states: &States,
     stops: &HashSet<InsnIndex>,
 ) -> Vec<Refusal> {
     let deep = |at: InsnIndex| matches!(states[at].rsp, Height::Known(height) if height != 0);
@@ -133,8 +133,8 @@ pub(crate) fn check_tails(
 struct Own<'x, 'o, 'a> {
     code: &'x Code<'o, 'a>,
     graph: &'x FlowGraph,
-    effects: &'x PerInsn<Effects>,
-    states: &'x PerInsn<State>,
+    effects: &'x AllEffects,
+    states: &'x States,
     /// Calls that a trap follows.
     stops: &'x HashSet<InsnIndex>,
     /// Registers that hold addresses of the own stack, before each instruction that control
@@ -330,7 +330,7 @@ impl Frames {
     fn find(
         code: &Code<'_, '_>,
         graph: &FlowGraph,
-        states: &PerInsn<State>,
+        states: &States,
         stops: &HashSet<InsnIndex>,
         members: &[InsnIndex],
     ) -> Frames {
@@ -389,7 +389,7 @@ fn successors(
 }
 
 /// Returns the registers written by each unit in which only its own code runs.
-fn leaves(code: &Code<'_, '_>, graph: &FlowGraph, effects: &PerInsn<Effects>) -> PerUnit<Option<Set>> {
+fn leaves(code: &Code<'_, '_>, graph: &FlowGraph, effects: &AllEffects) -> PerUnit<Option<Set>> {
     let mut written = PerUnit::new(code, Some(0));
     for (at, insn) in code.insns.iter_enumerated() {
         let unit = graph.unit[at];

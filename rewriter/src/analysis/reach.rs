@@ -6,9 +6,9 @@
 //! Code that this analysis does not see reaches a function's entry, and [`Leaf::Outside`] tells so.
 //! Moves between registers are followed, and so are stores to and loads from a place of the frame.
 
-use crate::analysis::depth::{Height, State};
+use crate::analysis::depth::{Height, State, States};
 use crate::analysis::flow::FlowGraph;
-use crate::analysis::regs::{Effects, Set, bit, callee_saved};
+use crate::analysis::regs::{AllEffects, Effects, Set, bit, callee_saved};
 use crate::object::decode::{Code, Flow, InsnIndex, PerInsn};
 use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
 use iced_x86::{ConditionCode, Instruction, Mnemonic, OpKind, Register};
@@ -40,8 +40,8 @@ pub(crate) enum Leaf {
 pub(crate) struct Reach<'x, 'o, 'a> {
     code: &'x Code<'o, 'a>,
     graph: &'x FlowGraph,
-    effects: &'x PerInsn<Effects>,
-    states: &'x PerInsn<State>,
+    effects: &'x AllEffects,
+    states: &'x States,
     /// The predecessors of each instruction: a range of `before`.
     near: PerInsn<Range<u32>>,
     before: Vec<InsnIndex>,
@@ -108,8 +108,8 @@ impl<'x, 'o, 'a> Reach<'x, 'o, 'a> {
     pub(crate) fn new(
         code: &'x Code<'o, 'a>,
         graph: &'x FlowGraph,
-        effects: &'x PerInsn<Effects>,
-        states: &'x PerInsn<State>,
+        effects: &'x AllEffects,
+        states: &'x States,
     ) -> Self {
         let mut near = code.per_insn(0..0u32);
         let each = |visit: &mut dyn FnMut(InsnIndex, InsnIndex)| {

@@ -6,14 +6,14 @@
 //! save it then. r15 has its home. Only code that changes r15 in the original program changes that.
 
 use crate::analysis::flow::FlowGraph;
-use crate::analysis::regs::{Effects, Set, bits};
-use crate::object::decode::{Code, Flow, PerInsn};
+use crate::analysis::regs::{AllEffects, Set, bits};
+use crate::object::decode::{Code, Flow};
 use crate::refusal::{Reason, Refusal};
 use foldhash::{HashMap, HashMapExt};
 use iced_x86::Register;
 
 /// Refuses functions that do not restore them. `budget`: a register that no code changes.
-pub(crate) fn check(code: &Code<'_, '_>, graph: &FlowGraph, effects: &PerInsn<Effects>, budget: Set) -> Vec<Refusal> {
+pub(crate) fn check(code: &Code<'_, '_>, graph: &FlowGraph, effects: &AllEffects, budget: Set) -> Vec<Refusal> {
     let mut units: HashMap<u32, (Set, bool)> = HashMap::new();
     units.extend(graph.far.all().map(|at| (graph.unit[at], (budget, false))));
     if units.is_empty() {

@@ -1,5 +1,6 @@
 //! Phase 5: the registers and flags that each instruction of the original code reads and writes.
 
+use crate::analysis::interned::Interned;
 use crate::object::decode::{Insn, PerInsn};
 use iced_x86::{
     Instruction, InstructionInfoFactory, InstructionInfoOptions, Mnemonic, OpAccess, OpKind, Register, RflagsBits,
@@ -61,7 +62,7 @@ pub(crate) fn results() -> Set {
 }
 
 /// The effects of one instruction on registers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Effects {
     /// Registers and flags that are read before they are written.
     pub uses: Set,
@@ -79,17 +80,26 @@ pub(crate) struct Effects {
     pub memory_read: bool,
 }
 
+/// The effects of all instructions.
+pub(crate) type AllEffects = Interned<Effects>;
+
 /// Returns the effects of every instruction.
-pub(crate) fn effects(insns: &PerInsn<Insn>) -> PerInsn<Effects> {
+pub(crate) fn effects(insns: &PerInsn<Insn>) -> AllEffects {
     let mut known = Known::new();
-    insns.iter().map(|insn| known.effects(insn)).collect()
+    let mut all = AllEffects::empty();
+    for insn in insns {
+        let number = known.number(insn, &mut all);
+        all.push(number);
+    }
+    all
 }
 
 /// The effects of the last instructions.
 pub(crate) struct Known {
     factory: InstructionInfoFactory,
-    /// Instructions without displacement. Their places do not count.
-    last: Vec<Option<(Instruction, Effects)>>,
+    /// Instructions without target and displacement, with the numbers of their effects. Their
+    /// places do not count.
+    last: Vec<Option<(Instruction, u32)>>,
 }
 
 /// Number of instructions whose effects are kept.
@@ -101,11 +111,11 @@ impl Known {
         Known { factory: InstructionInfoFactory::new(), last: vec![None; KNOWN] }
     }
 
-    /// Returns the effects of one instruction.
-    pub(crate) fn effects(&mut self, insn: &Insn) -> Effects {
+    /// Returns the number of an instruction's effects in `all`.
+    pub(crate) fn number(&mut self, insn: &Insn, all: &mut AllEffects) -> u32 {
         let mut form = insn.ins;
         if form.op0_kind() == OpKind::NearBranch64 {
-            return one(&mut self.factory, insn);
+            form.set_near_branch64(0);
         }
         // Without an address the displacement may be a second immediate.
         if form.memory_base() != Register::None || form.memory_index() != Register::None {
@@ -118,11 +128,11 @@ impl Known {
             });
         let place = (hash ^ (hash >> 8)) % self.last.len();
         match self.last[place] {
-            Some((same, effects)) if same == form => effects,
+            Some((same, number)) if same == form => number,
             _ => {
-                let effects = one(&mut self.factory, insn);
-                self.last[place] = Some((form, effects));
-                effects
+                let number = all.number(one(&mut self.factory, insn));
+                self.last[place] = Some((form, number));
+                number
             }
         }
     }
@@ -234,7 +244,7 @@ fn one(factory: &mut InstructionInfoFactory, insn: &Insn) -> Effects {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::object::decode::Flow;
+    use crate::object::decode::{Flow, InsnIndex};
     use iced_x86::{Decoder, DecoderOptions};
 
     /// Instructions that differ in one part, with and without other effects.
@@ -260,6 +270,9 @@ mod tests {
         &[0x48, 0x8d, 0x04, 0x0b],             // lea (%rbx,%rcx),%rax
         &[0x48, 0x8d, 0x04, 0x1b],             // lea (%rbx,%rbx),%rax
         &[0x67, 0x8b, 0x03],                   // mov (%ebx),%eax
+        &[0x74, 0x10],                         // je
+        &[0x74, 0x20],                         // je
+        &[0xe3, 0x10],                         // jrcxz
         &[0x90],                               // nop
     ];
 
@@ -284,11 +297,15 @@ mod tests {
         assert_ne!(fresh[12], fresh[13]);
         for first in 0..insns.len() {
             for second in 0..insns.len() {
-                let mut known = Known::new();
+                let (mut known, mut all) = (Known::new(), AllEffects::empty());
                 // All instructions share one place.
                 known.last.truncate(1);
                 for at in [first, second, first] {
-                    assert_eq!(known.effects(&insns[at]), fresh[at], "{} after {}", insns[at].ins, insns[first].ins);
+                    let number = known.number(&insns[at], &mut all);
+                    all.push(number);
+                }
+                for (place, at) in [first, second, first].into_iter().enumerate() {
+                    assert_eq!(all[InsnIndex::from(place)], fresh[at], "{} after {}", insns[at].ins, insns[first].ins);
                 }
             }
         }

@@ -10,7 +10,7 @@
 //! value only if some way through its callee leaves the register alone.
 
 use crate::analysis::flow::{FlowGraph, JumpKind};
-use crate::analysis::regs::{Effects, GPRS, Parts, arguments, bit, callee_saved, results, whole};
+use crate::analysis::regs::{AllEffects, Effects, GPRS, Parts, arguments, bit, callee_saved, results, whole};
 use crate::analysis::rounds::Rounds;
 use crate::object::address::insn_of;
 use crate::object::decode::{Code, Flow, InsnIndex, PerInsn};
@@ -29,7 +29,7 @@ pub(crate) struct Spent {
 
 impl Spent {
     /// Finds the reads.
-    pub(crate) fn find(code: &Code<'_, '_>, graph: &FlowGraph, rounds: &Rounds, effects: &PerInsn<Effects>) -> Spent {
+    pub(crate) fn find(code: &Code<'_, '_>, graph: &FlowGraph, rounds: &Rounds, effects: &AllEffects) -> Spent {
         let mut spent = Spent { reads: code.per_insn(0), left: code.per_insn(0), behind: HashMap::new() };
         rounds.run(|at, _| {
             let (reads, left) = spent.before(code, graph, &effects[at], at);

@@ -8,10 +8,10 @@
 //!   to lead there. Then it is data, even if another function reads it, or another path has another
 //!   address.
 
-use crate::analysis::depth::State;
+use crate::analysis::depth::States;
 use crate::analysis::flow::FlowGraph;
 use crate::analysis::reach::{Leaf, Reach};
-use crate::analysis::regs::Effects;
+use crate::analysis::regs::AllEffects;
 use crate::object::address::{Addresses, insn_of};
 use crate::object::decode::{Code, Flow, InsnIndex, PerInsn};
 use crate::object::read::Place;
@@ -24,8 +24,8 @@ use iced_x86::{OpKind, Register};
 pub(crate) fn check(
     code: &Code<'_, '_>,
     graph: &FlowGraph,
-    effects: &PerInsn<Effects>,
-    states: &PerInsn<State>,
+    effects: &AllEffects,
+    states: &States,
     addresses: &Addresses,
 ) -> Vec<Refusal> {
     let mut follower = Follower::new();

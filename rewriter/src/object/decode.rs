@@ -2,12 +2,14 @@
 //! that patch it and the place that it branches to.
 
 use crate::object::read::{Object, Place, Reloc, SectionIndex, SymbolIndex};
+use crate::object::starts::Starts;
 use crate::refusal::{Reason, Refusal};
 use iced_x86::{
     Code as Opcode, Decoder, DecoderOptions, FlowControl, Instruction, MemoryOperand, Mnemonic, OpKind, Register,
 };
 use object::elf;
 use sfi_contract::text::clean;
+use std::num::NonZeroU32;
 use typed_index_collections::TiVec;
 
 /// Index into [`Code::insns`].
@@ -63,8 +65,9 @@ impl From<InsnIndex> for usize {
 pub(crate) enum Dest {
     /// An instruction of this object, independent of name resolution.
     Insn(InsnIndex),
-    /// A symbol that the linker resolves: undefined, or global and so preemptible.
-    Symbol(SymbolIndex),
+    /// A symbol that the linker resolves: undefined, or global and so preemptible. A relocation has
+    /// 32 bits for its index.
+    Symbol(u32),
 }
 
 /// The way on from an instruction.
@@ -82,6 +85,20 @@ pub(crate) enum Flow {
     Stop,
 }
 
+/// Index into a section's relocations. An optional one takes four bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RelocIndex(NonZeroU32);
+
+impl RelocIndex {
+    fn new(index: usize) -> Option<RelocIndex> {
+        u32::try_from(index + 1).ok().and_then(NonZeroU32::new).map(RelocIndex)
+    }
+
+    fn index(self) -> usize {
+        self.0.get() as usize - 1
+    }
+}
+
 /// A decoded instruction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Insn {
@@ -89,11 +106,10 @@ pub(crate) struct Insn {
     pub ins: Instruction,
     pub section: u32,
     pub offset: u32,
-    /// Index into the section's relocations, for the one that patches the displacement (or the
-    /// branch's rel32).
-    pub disp_reloc: Option<u32>,
-    /// Index into the section's relocations, for the one that patches the immediate.
-    pub imm_reloc: Option<u32>,
+    /// The relocation that patches the displacement (or the branch's rel32).
+    pub disp_reloc: Option<RelocIndex>,
+    /// The relocation that patches the immediate.
+    pub imm_reloc: Option<RelocIndex>,
     /// Offset of the displacement inside the instruction.
     pub disp_at: u8,
     pub flow: Flow,
@@ -128,15 +144,12 @@ pub(crate) struct CodeSection {
     /// taken. It is no part of the code before it: nothing falls into it, and without a label it is
     /// not written.
     pub trap: InsnIndex,
-    /// The instruction that starts at each offset, or [`NONE`].
-    at: Vec<u32>,
+    starts: Starts,
     /// Function symbols by offset: (offset, symbol).
     functions: Vec<(u64, SymbolIndex)>,
     /// Starts of functions' cold parts, in order.
     cold_parts: Vec<u64>,
 }
-
-const NONE: u32 = u32::MAX;
 
 /// A usual size of instructions in bytes. The list of instructions has this room at first.
 const INSN_SIZE: usize = 4;
@@ -158,11 +171,9 @@ impl<'o> Code<'o, '_> {
 
     /// Returns the instruction that starts at an offset of a section.
     pub(crate) fn at(&self, section: SectionIndex, offset: u64) -> Option<InsnIndex> {
-        let at = &self.section(section)?.at;
-        match at.get(usize::try_from(offset).ok()?) {
-            Some(&index) if index != NONE => Some(InsnIndex(index)),
-            _ => None,
-        }
+        let section = self.section(section)?;
+        let number = section.starts.number(usize::try_from(offset).ok()?)?;
+        Some(InsnIndex(section.first.0 + number))
     }
 
     /// Returns the instruction at an offset of a section. If none starts there, returns the next.
@@ -179,12 +190,12 @@ impl<'o> Code<'o, '_> {
 
     /// Returns the relocation that patches an instruction's displacement.
     pub(crate) fn disp_reloc(&self, insn: &Insn) -> Option<&'o Reloc> {
-        insn.disp_reloc.map(|r| &self.object.sections[insn.section as usize].relocs[r as usize])
+        insn.disp_reloc.map(|r| &self.object.sections[insn.section as usize].relocs[r.index()])
     }
 
     /// Returns the relocation that patches an instruction's immediate.
     pub(crate) fn imm_reloc(&self, insn: &Insn) -> Option<&'o Reloc> {
-        insn.imm_reloc.map(|r| &self.object.sections[insn.section as usize].relocs[r as usize])
+        insn.imm_reloc.map(|r| &self.object.sections[insn.section as usize].relocs[r.index()])
     }
 
     /// Says whether a symbol is defined in a code section.
@@ -351,7 +362,7 @@ fn decode_section(
         first,
         end: first,
         trap: first,
-        at: vec![NONE; section.data.len() + 1],
+        starts: Starts::new(section.data.len()),
         functions,
         cold_parts,
     });
@@ -394,9 +405,9 @@ fn decode_section(
             let field = (reloc.offset - offset as u64) as usize;
             if reloc.kind == elf::R_X86_64_NONE.0 {
             } else if fields.has_displacement() && field == fields.displacement_offset() {
-                insn.disp_reloc = Some(next_reloc as u32);
+                insn.disp_reloc = RelocIndex::new(next_reloc);
             } else if fields.has_immediate() && field == fields.immediate_offset() {
-                insn.imm_reloc = Some(next_reloc as u32);
+                insn.imm_reloc = RelocIndex::new(next_reloc);
             } else {
                 refusals.push(code.refuse_offset(
                     index,
@@ -408,7 +419,7 @@ fn decode_section(
             next_reloc += 1;
         }
         insn.ins = at_constant(insn.ins, insn.disp_reloc.is_some());
-        code.sections[last].at[offset] = code.insns.len() as u32;
+        code.sections[last].starts.add(offset);
         code.insns.push(insn);
     }
     trap_behind(code, last);
@@ -461,16 +472,15 @@ fn at_constant(ins: Instruction, relocated: bool) -> Instruction {
 /// but leads pointers to it.
 fn trap_behind(code: &mut Code<'_, '_>, section: usize) {
     let first = code.sections[section].first;
-    let CodeSection { section, at, trap, end, functions, .. } = &mut code.sections[section];
-    let offset = at.len() - 1;
+    let CodeSection { section, starts, trap, end, functions, .. } = &mut code.sections[section];
+    let offset = code.object.sections[*section].data.len();
     *trap = code.insns.next_key();
     *end = trap.next();
     let empty = functions.last().is_some_and(|(start, _)| *start == offset as u64);
-    if (empty || code.insns[first..].iter().any(|insn| is_branch_to(insn, offset as u64)))
-        && let Some(place) = at.last_mut()
-    {
-        *place = trap.0;
+    if empty || code.insns[first..].iter().any(|insn| is_branch_to(insn, offset as u64)) {
+        starts.add(offset);
     }
+    starts.count();
     // ud2
     let mut ins = Instruction::with(Opcode::Ud2);
     ins.set_len(2);
@@ -501,11 +511,11 @@ fn resolve_branches(code: &mut Code<'_, '_>, refusals: &mut Vec<Refusal>) {
             }
             // call *f@GOTPCREL(%rip) is a direct call in a static domain.
             FlowControl::IndirectCall => Ok(match got_branch(code, &insn) {
-                Some(symbol) => Flow::Call(Dest::Symbol(symbol)),
+                Some(symbol) => Flow::Call(Dest::Symbol(symbol as u32)),
                 None => Flow::CallIndirect,
             }),
             FlowControl::IndirectBranch => Ok(match got_branch(code, &insn) {
-                Some(symbol) => Flow::Jump(Dest::Symbol(symbol)),
+                Some(symbol) => Flow::Jump(Dest::Symbol(symbol as u32)),
                 None => Flow::JumpIndirect,
             }),
             FlowControl::Return => Ok(Flow::Return),
@@ -555,7 +565,7 @@ fn direct(code: &Code<'_, '_>, index: InsnIndex) -> Result<Dest, Refusal> {
     match symbol.place {
         Place::Section(section) if code.section(section).is_some() => {
             if bias == 0 && symbol.is_open() {
-                return Ok(Dest::Symbol(reloc.symbol));
+                return Ok(Dest::Symbol(reloc.symbol as u32));
             }
             if symbol.is_indirect() {
                 return Err(code.refuse(index, Reason::IndirectFunction, "a branch after an IFUNC's entry"));
@@ -566,7 +576,7 @@ fn direct(code: &Code<'_, '_>, index: InsnIndex) -> Result<Dest, Refusal> {
                 .map(Dest::Insn)
                 .ok_or_else(|| code.refuse(index, Reason::BranchTarget, "the target is not an instruction"))
         }
-        Place::Undefined if bias == 0 && reloc.symbol != 0 => Ok(Dest::Symbol(reloc.symbol)),
+        Place::Undefined if bias == 0 && reloc.symbol != 0 => Ok(Dest::Symbol(reloc.symbol as u32)),
         _ => Err(code.refuse(index, Reason::BranchTarget, "the target lies outside the code")),
     }
 }

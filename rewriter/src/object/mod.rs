@@ -7,4 +7,5 @@ pub(crate) mod decode;
 pub(crate) mod got_base;
 pub(crate) mod read;
 pub(crate) mod retpoline;
+pub(crate) mod starts;
 pub(crate) mod through;

@@ -308,7 +308,7 @@ impl Numbers {
 
     fn of_target(&self, target: Target) -> usize {
         match target {
-            Target::Symbol(symbol) => self.of_symbol(symbol),
+            Target::Symbol(symbol) => self.of_symbol(symbol as usize),
             Target::Label(label) => self.labels[&label],
             Target::Loader(symbol) => self.loader[&symbol],
             Target::Arrays => self.arrays,

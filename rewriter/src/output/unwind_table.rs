@@ -191,7 +191,7 @@ pub(crate) fn emit<'a>(
             // Relocations ascend.
             let first = old_section.relocs.partition_point(|r| r.offset < from);
             for r in old_section.relocs[first..].iter().take_while(|r| r.offset < table.end) {
-                let target = symbol(Target::Symbol(r.symbol));
+                let target = symbol(Target::Symbol(r.symbol as u32));
                 if target == 0 && r.symbol != 0 {
                     let detail = "the type lies in a section that is not carried over";
                     return Err(code.refuse_offset(table.section, r.offset, Reason::ExceptionTables, detail));
@@ -300,7 +300,7 @@ fn sites(
 fn target_of(code: &Code<'_, '_>, spot: Spot) -> Option<(Target, i64)> {
     let (section, offset) = match spot {
         Spot::Symbol(symbol, more) => {
-            return code.object.symbols.get(symbol).map(|_| (Target::Symbol(symbol), more as i64));
+            return code.object.symbols.get(symbol).map(|_| (Target::Symbol(symbol as u32), more as i64));
         }
         Spot::Section(section, offset) => (section, offset),
     };
@@ -309,7 +309,7 @@ fn target_of(code: &Code<'_, '_>, spot: Spot) -> Option<(Target, i64)> {
     }
     let near = |s: &Symbol<'_>| s.is_local() && s.place == Place::Section(section);
     let symbol = code.object.symbols.iter().position(near)?;
-    Some((Target::Symbol(symbol), offset.wrapping_sub(code.object.symbols[symbol].value) as i64))
+    Some((Target::Symbol(symbol as u32), offset.wrapping_sub(code.object.symbols[symbol].value) as i64))
 }
 
 fn reloc(offset: u64, kind: u32, symbol: usize, addend: i64) -> NewReloc {

@@ -3,7 +3,6 @@
 
 use crate::analysis::pads::Pads;
 use crate::object::decode::{Dest, InsnIndex};
-use crate::object::read::SymbolIndex;
 use iced_x86::{ConditionCode, Encoder, IcedError, Instruction, OpKind};
 use object::elf;
 use sfi_contract::matching::Pattern;
@@ -30,7 +29,8 @@ pub(crate) enum Label {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
     Label(Label),
-    Symbol(SymbolIndex),
+    /// The index of a symbol of the original object.
+    Symbol(u32),
     Loader(LoaderSymbol),
     /// The section of arrays of dispatch slots.
     Arrays,

@@ -27,14 +27,14 @@ mod tls;
 
 use crate::analysis::Found;
 use crate::analysis::arrays::Arrays;
-use crate::analysis::depth::{Height, State};
+use crate::analysis::depth::{Height, States};
 use crate::analysis::flow::FlowGraph;
 use crate::analysis::height;
 use crate::analysis::live::Liveness;
 use crate::analysis::pads::Pads;
 use crate::analysis::r15::kept::R15;
 use crate::analysis::r15::slot::Slots;
-use crate::analysis::regs::{Effects, Set, bit};
+use crate::analysis::regs::{AllEffects, Set, bit};
 use crate::object::address::{Addresses, insn_of};
 use crate::object::decode::{Code, Dest, Flow, InsnIndex, PerInsn};
 use crate::refusal::{Reason, Refusal};
@@ -53,8 +53,8 @@ pub(crate) struct Facts<'x, 'o, 'a> {
     pub code: &'x Code<'o, 'a>,
     pub addresses: &'x Addresses,
     pub graph: &'x FlowGraph,
-    pub effects: &'x PerInsn<Effects>,
-    pub states: &'x PerInsn<State>,
+    pub effects: &'x AllEffects,
+    pub states: &'x States,
     /// Calls that a trap follows.
     pub stops: &'x HashSet<InsnIndex>,
     pub live: &'x Liveness,
@@ -357,7 +357,7 @@ impl<'x, 'o, 'a> Transform<'x, 'o, 'a> {
 }
 
 /// Returns `delta` at a label: 8 where the function has nothing on the stack, otherwise 0.
-pub(crate) fn canonical(graph: &FlowGraph, states: &PerInsn<State>, at: InsnIndex) -> i64 {
+pub(crate) fn canonical(graph: &FlowGraph, states: &States, at: InsnIndex) -> i64 {
     if graph.is_mixed(at) {
         return 0;
     }

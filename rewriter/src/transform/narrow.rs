@@ -150,7 +150,7 @@ impl Transform<'_, '_, '_> {
         let code = self.facts.code.is_code_symbol(symbol);
         match self.facts.addresses.operands.get(&self.at).filter(|_| code) {
             Some(dest) => (address_of(self.facts.pads, *dest), tag_of(self.facts.pads, *dest)),
-            None => (Target::Symbol(symbol), addend),
+            None => (Target::Symbol(symbol as u32), addend),
         }
     }
 }

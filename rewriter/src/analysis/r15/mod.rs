@@ -9,11 +9,11 @@ pub(crate) mod kept;
 pub(crate) mod passed;
 pub(crate) mod slot;
 
-use crate::analysis::depth::State;
+use crate::analysis::depth::States;
 use crate::analysis::flow::{FlowGraph, PerUnit};
 use crate::analysis::r15::kept::{Passed, R15};
 use crate::analysis::r15::slot::Slots;
-use crate::analysis::regs::{self, Effects, Set, bit};
+use crate::analysis::regs::{self, AllEffects, Set, bit};
 use crate::object::decode::{Code, Dest, Flow, InsnIndex, PerInsn};
 use crate::stats::Stats;
 use foldhash::{HashMap, HashMapExt, HashSet};
@@ -34,8 +34,8 @@ const SCRATCH: [Register; 8] = {
 pub(crate) fn decide(
     code: &Code<'_, '_>,
     graph: &FlowGraph,
-    effects: &PerInsn<Effects>,
-    states: &PerInsn<State>,
+    effects: &AllEffects,
+    states: &States,
     passed: &Passed,
     budgeted: Set,
 ) -> HashMap<u32, R15> {
@@ -101,7 +101,7 @@ pub(crate) fn decide(
 fn exchange_costs(
     code: &Code<'_, '_>,
     graph: &FlowGraph,
-    effects: &PerInsn<Effects>,
+    effects: &AllEffects,
     decisions: &HashMap<u32, R15>,
 ) -> HashMap<u32, [u64; 16]> {
     let depth = loop_depths(code);
@@ -213,7 +213,7 @@ pub(crate) fn rename(
     code: &mut Code<'_, '_>,
     graph: &FlowGraph,
     decisions: &HashMap<u32, R15>,
-    effects: &mut PerInsn<Effects>,
+    effects: &mut AllEffects,
 ) {
     if !decisions.values().any(|kept| matches!(kept, R15::Renamed(_) | R15::Exchanged(_))) {
         return;
@@ -232,7 +232,8 @@ pub(crate) fn rename(
             _ => continue,
         }
         if insn.ins != old {
-            effects[at] = known.effects(insn);
+            let number = known.number(insn, effects);
+            effects.set(at, number);
         }
     }
 }

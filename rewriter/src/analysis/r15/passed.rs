@@ -8,12 +8,12 @@
 //! Inside an object such a convention holds if every unit keeps r15 at the one place in the TCB
 //! page. With other objects it cannot hold.
 
-use crate::analysis::depth::{Height, State};
+use crate::analysis::depth::{Height, States};
 use crate::analysis::flow::{FlowGraph, JumpKind};
 use crate::analysis::r15::kept::Passed;
 use crate::analysis::r15::slot::reads_nothing;
 use crate::analysis::reach::frame_place;
-use crate::analysis::regs::{Effects, Set, bit};
+use crate::analysis::regs::{AllEffects, Set, bit};
 use crate::object::address::{Addresses, insn_of};
 use crate::object::decode::{Code, Flow, InsnIndex, PerInsn};
 use crate::object::read::Place;
@@ -71,8 +71,8 @@ enum Passing {
 pub(crate) fn find(
     code: &Code<'_, '_>,
     graph: &FlowGraph,
-    effects: &PerInsn<Effects>,
-    states: &PerInsn<State>,
+    effects: &AllEffects,
+    states: &States,
     addresses: &Addresses,
 ) -> Result<Passed, Vec<Refusal>> {
     let named = code.insns.keys().filter(|&at| names(effects, at, Register::R15) && !code.insns[at].is_nop());
@@ -123,8 +123,8 @@ pub(crate) fn find(
 pub(crate) fn others(
     code: &Code<'_, '_>,
     graph: &FlowGraph,
-    effects: &PerInsn<Effects>,
-    states: &PerInsn<State>,
+    effects: &AllEffects,
+    states: &States,
     registers: &[Register],
 ) -> Set {
     let called = code.insns.iter().filter_map(|insn| match insn.flow {
@@ -178,7 +178,7 @@ fn with_callers(code: &Code<'_, '_>, graph: &FlowGraph, mut units: HashSet<u32>)
     units
 }
 
-fn names(effects: &PerInsn<Effects>, at: InsnIndex, register: Register) -> bool {
+fn names(effects: &AllEffects, at: InsnIndex, register: Register) -> bool {
     (effects[at].uses | effects[at].writes) & bit(register) != 0
 }
 
@@ -186,8 +186,8 @@ fn names(effects: &PerInsn<Effects>, at: InsnIndex, register: Register) -> bool 
 pub(crate) struct Search<'x, 'o, 'a> {
     code: &'x Code<'o, 'a>,
     graph: &'x FlowGraph,
-    effects: &'x PerInsn<Effects>,
-    states: &'x PerInsn<State>,
+    effects: &'x AllEffects,
+    states: &'x States,
     /// The register's content before the instructions of the last unit that control reaches.
     holds: PerInsn<Option<Holds>>,
 }
@@ -196,8 +196,8 @@ impl<'x, 'o, 'a> Search<'x, 'o, 'a> {
     pub(crate) fn new(
         code: &'x Code<'o, 'a>,
         graph: &'x FlowGraph,
-        effects: &'x PerInsn<Effects>,
-        states: &'x PerInsn<State>,
+        effects: &'x AllEffects,
+        states: &'x States,
     ) -> Self {
         Search { code, graph, effects, states, holds: code.per_insn(None) }
     }

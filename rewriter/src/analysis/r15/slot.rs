@@ -6,10 +6,10 @@
 //! of the object saves r15 before it writes it, and none reads its caller's. Otherwise the object
 //! has no slots.
 
-use crate::analysis::depth::{Height, State};
+use crate::analysis::depth::{Height, State, States};
 use crate::analysis::flow::{FlowGraph, JumpKind};
 use crate::analysis::r15::kept::{Passed, R15};
-use crate::analysis::regs::{Effects, bit};
+use crate::analysis::regs::{AllEffects, bit};
 use crate::object::decode::{Code, Flow, InsnIndex, PerInsn};
 use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
 use iced_x86::{Instruction, Mnemonic, OpKind, Register};
@@ -68,8 +68,8 @@ impl Slots {
     pub(crate) fn find(
         code: &Code<'_, '_>,
         graph: &FlowGraph,
-        effects: &PerInsn<Effects>,
-        states: &PerInsn<State>,
+        effects: &AllEffects,
+        states: &States,
         r15: &HashMap<u32, R15>,
         passed: &Passed,
     ) -> Slots {
@@ -112,8 +112,8 @@ impl Slots {
 struct Search<'x, 'o, 'a> {
     code: &'x Code<'o, 'a>,
     graph: &'x FlowGraph,
-    effects: &'x PerInsn<Effects>,
-    states: &'x PerInsn<State>,
+    effects: &'x AllEffects,
+    states: &'x States,
     known: &'x mut PerInsn<Known>,
     depth: Option<i64>,
     moves: HashSet<InsnIndex>,
