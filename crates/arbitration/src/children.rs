@@ -38,6 +38,9 @@ impl Running {
     }
 }
 
+/// The number of a child that ended, and its status.
+type Ended = (u64, Result<i32, Errno>);
+
 /// The children of one life of a domain. They end with it, and so do the processes of their groups.
 #[derive(Debug, Default)]
 pub(crate) struct Children {
@@ -104,8 +107,8 @@ impl Children {
     }
 
     /// Waits for the end of a child, never longer than `longest`. Returns its number and status, or
-    /// `None` if none ended in that time.
-    pub(crate) fn wait(&mut self, number: i32, longest: impl Into<Patience>) -> Result<Option<(u64, i32)>, Errno> {
+    /// `None` if none ended in that time. There is no status if the host waited for the child.
+    pub(crate) fn wait(&mut self, number: i32, longest: impl Into<Patience>) -> Result<Option<Ended>, Errno> {
         let meant = self.meant(number);
         if meant.is_empty() {
             return Err(Errno(libc::ECHILD));
@@ -122,9 +125,8 @@ impl Children {
             return Ok(None);
         }
         let running = self.running.remove(place);
-        // It fails if the host waited for the child.
-        let status = result?.map_or(0, |(_, status)| status.as_raw());
-        Ok(Some((running.number(), status)))
+        let status = result.map(|ended| ended.map_or(0, |(_, status)| status.as_raw()));
+        Ok(Some((running.number(), status.map_err(Errno::from))))
     }
 
     /// Sends a signal to a child or to the parent, or to a child's group if the number is negative.
@@ -169,16 +171,16 @@ mod tests {
         let mut children = Children::default();
         assert_eq!(children.wait(-1, LONG), Err(Errno(libc::ECHILD)));
         let first = children.start(&mut shell("exit 7"), None, 2).expect("started");
-        assert_eq!(children.wait(first as i32, LONG), Ok(Some((first, 7 << 8))));
+        assert_eq!(children.wait(first as i32, LONG), Ok(Some((first, Ok(7 << 8)))));
         assert_eq!(children.wait(first as i32, LONG), Err(Errno(libc::ECHILD)));
         let second = children.start(&mut shell("sleep 60"), None, 2).expect("started");
         let third = children.start(&mut shell("sleep 60"), None, 2).expect("started");
         assert_eq!(children.start(&mut shell("exit 0"), None, 2), Err(Errno::AGAIN));
         assert_eq!(children.wait(-1, Duration::from_millis(1)), Ok(None));
         assert_eq!((children.send(second as i32, 0), children.send(second as i32, 15)), (Ok(0), Ok(0)));
-        assert_eq!(children.wait(-1, LONG), Ok(Some((second, 15))));
+        assert_eq!(children.wait(-1, LONG), Ok(Some((second, Ok(15)))));
         assert_eq!(children.send(-(third as i32), 9), Ok(0));
-        assert_eq!(children.wait(0, LONG), Ok(Some((third, 9))));
+        assert_eq!(children.wait(0, LONG), Ok(Some((third, Ok(9)))));
     }
 
     #[test]
@@ -235,10 +237,10 @@ mod tests {
         assert!(lives(), "another process was signalled");
         rustix::process::kill_process(other, Signal::KILL).expect("killed");
 
-        let child = children.start(&mut shell("exit 0"), None, 1).expect("started") as i32;
-        let pid = Pid::from_raw(child).expect("a number");
+        let number = children.start(&mut shell("exit 0"), None, 1).expect("started");
+        let pid = Pid::from_raw(number as i32).expect("a number");
         rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::empty()).expect("the host waits");
-        assert_eq!(children.wait(child, LONG), Err(Errno(libc::ECHILD)));
+        assert_eq!(children.wait(number as i32, LONG), Ok(Some((number, Err(Errno(libc::ECHILD))))));
         assert!(children.start(&mut shell("exit 0"), None, 1).is_ok(), "the child still counts");
     }
 

@@ -247,7 +247,9 @@ impl Arbiter {
         let Some((child, how)) = state.children.wait(number as i32, longest)? else {
             return if now { Ok(0) } else { Err(Errno::AGAIN) };
         };
+        // Its place is free, also if the host waited for it.
         self.spending.leave(child as u32)?;
+        let how = how?;
         if status != 0 {
             cx.write(status, &how.to_le_bytes())?;
         }

@@ -313,3 +313,18 @@ fn a_program_that_the_domain_could_write_does_not_run() {
         assert_eq!(asked.wait(-1, 0).0, if good { child } else { refused(libc::ECHILD) });
     }
 }
+
+/// A host that waits for a child takes its status. The place of the child is free all the same.
+#[test]
+fn a_child_that_the_host_waited_for_leaves_its_place() {
+    // Its quota is shared, as that of a program with forks.
+    let program = Startable::domain("/p", Path::new("/bin/sh"), Path::new("/bin/true"), Vec::new()).unwrap();
+    let mut asked = Asked::new(policy(vec![program]), nothing());
+    for _ in 0..5 {
+        let child = asked.start("/p", &["p"], &[], 0);
+        assert!(child > 1, "{child}");
+        let pid = rustix::process::Pid::from_raw(child as i32).unwrap();
+        rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::empty()).unwrap();
+        assert_eq!(asked.wait(child, 0).0, refused(libc::ECHILD));
+    }
+}
