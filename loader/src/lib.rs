@@ -95,6 +95,7 @@ pub use fault::outside::{OUTSIDE_SIGNALS, end_by_signal, prepare_signals, take_s
 pub use fault::report::{AddressClass, Fault, FaultKind};
 pub use fault::signals::interrupt;
 pub use fault::stray::{Distance, Nearest, Stray, Whose};
+pub use fault::supervisor::supervise;
 pub use fault::trace::{Backtrace, CallPath, FaultThread, Frame, Namer};
 pub use fleet::lanes::{Lane, LaneFn, Lanes};
 pub use fleet::pool::{Pool, PoolError, Pooled};

@@ -1,47 +1,56 @@
 //! The end of all processes that came of a program with a time limit.
 //!
 //! A program of the host may leave children, and the process group of a fork that became one is
-//! that of this process. Such children come to this process when theirs ends, and it ends them.
+//! that of the program. Such children come to the supervisor when their parent ends, and it ends
+//! them after the program, by whatever the program ended.
 
-use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, waitpid};
+use rustix::io::Errno;
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, WaitOptions, getpid, kill_process, set_child_subreaper, waitid, waitpid,
+};
 
-/// Processes that come of this one, from now on.
-#[derive(Debug)]
-pub struct Descendants {
-    /// This process, and none of its forks.
-    owner: Pid,
+/// Goes on in a new process. This one ends all that comes of that one when it has ended.
+///
+/// # Errors
+/// The kernel makes no process, or tells nothing about processes.
+pub fn supervise() -> std::io::Result<()> {
+    let own = getpid();
+    std::fs::metadata("/proc/self/stat")?;
+    set_child_subreaper(Some(own))?;
+    sfi_loader::supervise(move || end(own))
 }
 
-impl Descendants {
-    /// Lets the kernel give all orphans that come of this process to it.
-    pub fn adopt() -> std::io::Result<Descendants> {
-        let owner = getpid();
-        set_child_subreaper(Some(owner))?;
-        Ok(Descendants { owner })
-    }
-
-    /// Ends them. Those with other rights (setuid) take no signal and stay.
-    pub fn end(self) -> std::io::Result<()> {
-        if getpid() != self.owner {
-            return Ok(());
+/// Ends all children of this process, and theirs, until none is left. Those with other rights
+/// (setuid) take no signal and stay.
+fn end(own: Pid) {
+    let any = || {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        !matches!(waitid(WaitId::All, options), Err(Errno::CHILD))
+    };
+    while any() {
+        let Ok(children) = children(own) else { return };
+        let killed: Vec<&Pid> = children.iter().filter(|pid| kill_process(**pid, Signal::KILL).is_ok()).collect();
+        if killed.is_empty() && !children.is_empty() {
+            return;
         }
         // The children of a process come when it is gone.
-        loop {
-            let killed: Vec<Pid> =
-                children(self.owner)?.into_iter().filter(|pid| kill_process(*pid, Signal::KILL).is_ok()).collect();
-            if killed.is_empty() {
-                break;
-            }
-            for pid in killed {
-                let _ = waitpid(Some(pid), WaitOptions::empty());
-            }
+        for pid in killed {
+            let _ = waitpid(Some(*pid), WaitOptions::empty());
         }
-        Ok(set_child_subreaper(None)?)
     }
 }
 
-/// Returns the children of a process.
-fn children(parent: Pid) -> std::io::Result<Vec<Pid>> {
+/// Returns the children of this process.
+fn children(own: Pid) -> std::io::Result<Vec<Pid>> {
+    let number = own.as_raw_nonzero();
+    // Not every kernel has this list, and it may lack some.
+    let list = std::fs::read_to_string(format!("/proc/{number}/task/{number}/children")).unwrap_or_default();
+    let found: Vec<Pid> = list.split_whitespace().filter_map(|word| Pid::from_raw(word.parse().ok()?)).collect();
+    if found.is_empty() { scan(own) } else { Ok(found) }
+}
+
+/// Returns the children of a process, of all that the kernel tells about.
+fn scan(parent: Pid) -> std::io::Result<Vec<Pid>> {
     let parent = parent.as_raw_nonzero().get();
     let mut found = Vec::new();
     for entry in std::fs::read_dir("/proc")? {

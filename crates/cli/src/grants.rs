@@ -149,6 +149,11 @@ impl Grants {
 }
 
 impl Grants {
+    /// Says whether the program may have other processes. The build tree must be resolved.
+    pub fn makes_processes(&self) -> bool {
+        self.fork || self.build_tree || !self.programs.is_empty()
+    }
+
     /// Returns a program that may be started. `grant`: `NAME=FILE`, or one word for both.
     fn startable(&self, grant: &str, options: &ChildOptions) -> anyhow::Result<Startable> {
         let (name, file) = grant.split_once('=').unwrap_or((grant, grant));

@@ -1,6 +1,5 @@
 //! Running a whole program: one domain with its own libc, whose system calls are arbitrated.
 
-use crate::descendants::Descendants;
 use crate::grants::Grants;
 use crate::heap::{Heaps, Report};
 use crate::linked::{ARCHIVE, ChildOptions, script};
@@ -126,9 +125,7 @@ pub fn run(mut setup: Setup<'_>, mut bytes: Vec<u8>, fault: u8) -> anyhow::Resul
     // A process that another one started starts none.
     let forks = setup.children.is_some() && (setup.grants.fork || !arbiter.starts_nothing());
     let arbiter = if at_once && forks { arbiter.forks() } else { arbiter };
-    // With a time limit all that came of the program is ended first.
-    let limited = setup.time_limit.is_some() && forks;
-    let arbiter = if at_once && !limited { arbiter.exit_at_once() } else { arbiter };
+    let arbiter = if at_once { arbiter.exit_at_once() } else { arbiter };
     let counts = setup.grants.count_syscalls.then(|| arbiter.counts());
     let builder = World::builder().domain(spec).time_limit(setup.time_limit);
     let (mut builder, crew) = match setup.threads {
@@ -154,12 +151,8 @@ pub fn run(mut setup: Setup<'_>, mut bytes: Vec<u8>, fault: u8) -> anyhow::Resul
     let mut arguments = vec![setup.name.map_or_else(|| own_name(setup.path, linked), OsStr::to_owned)];
     arguments.extend_from_slice(setup.arguments);
     let program = Program { arguments, environment: setup.environment };
-    let descendants = limited.then(Descendants::adopt).transpose().context("cannot adopt processes")?;
     let code = start(&mut world, DOMAIN, &program, crew.as_ref(), counts, fault);
     drop((report, world, crew));
-    if let Some(descendants) = descendants {
-        descendants.end().context("cannot end the processes that the program left")?;
-    }
     let code = code?;
     match successor.run() {
         Some(error) => Err(error).context("cannot run the program that replaces this one"),

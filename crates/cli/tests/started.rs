@@ -4,9 +4,11 @@
 
 mod support;
 
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, kill_process_group, waitpid};
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -132,6 +134,64 @@ fn a_time_limit_ends_what_a_program_left() {
     assert_eq!(run.status().expect("runs").code(), Some(7));
     std::thread::sleep(Duration::from_secs(4));
     assert!(!bench.path("mark").exists());
+}
+
+/// A fork ends the first process by a signal. Its supervisor ends what is left, and passes the
+/// signal on.
+#[test]
+fn a_signal_is_no_way_out_of_a_time_limit() {
+    let bench = hostile("write");
+    for signal in [9, 15] {
+        let mut run = sfi(&bench, &["run", "--no-cache", "--time-limit", "60", "--dir", ".", "--program", "/bin/sh"]);
+        run.args(["./hostile", "--", "kill", &signal.to_string()]).stdout(Stdio::null()).stderr(Stdio::null());
+        assert_eq!(run.status().expect("runs").signal(), Some(signal));
+    }
+    std::thread::sleep(Duration::from_secs(4));
+    assert!(!bench.path("mark").exists());
+}
+
+/// The process that watches over a time limit takes no action of its own.
+#[test]
+fn signals_pass_to_a_program_with_a_time_limit() {
+    let bench = Bench::new();
+    let file = root().join("fixtures/processes/signalled.c");
+    succeed(sfi(&bench, &["cc", "-O2", "-w"]).arg(file).args(["-o", "signalled"]));
+    let begin = |words: &[&str]| {
+        let mut run = sfi(&bench, &["run", "--no-cache", "--fork", "--time-limit", "60", "./signalled", "--"]);
+        let mut run = run.args(words).stdout(Stdio::piped()).process_group(0).spawn().expect("runs");
+        let mut output = BufReader::new(run.stdout.take().expect("piped"));
+        let mut text = String::new();
+        output.read_line(&mut text).expect("a line");
+        assert_eq!(text, "ready\n");
+        (Pid::from_child(&run), run, output)
+    };
+    // To the command alone: once.
+    let (pid, mut run, _) = begin(&[]);
+    for (signal, wait) in [(Signal::TERM, 100), (Signal::TERM, 100), (Signal::USR1, 0)] {
+        kill_process(pid, signal).expect("sent");
+        std::thread::sleep(Duration::from_millis(wait));
+    }
+    assert_eq!(run.wait().expect("ended").code(), Some(12));
+    // Default actions.
+    for signal in [Signal::TERM, Signal::INT, Signal::HUP, Signal::KILL] {
+        let (pid, mut run, mut output) = begin(&["x"]);
+        kill_process(pid, signal).expect("sent");
+        assert_eq!(run.wait().expect("ended").signal(), Some(signal.as_raw()));
+        // No process is left that could write.
+        assert_eq!(output.read_to_string(&mut String::new()).expect("read"), 0);
+    }
+    // Stops, for the command alone and for its group, as a shell sends them.
+    for send in [kill_process, kill_process_group] {
+        let (pid, mut run, _) = begin(&[]);
+        send(pid, Signal::TSTP).expect("sent");
+        let (_, status) = waitpid(Some(pid), WaitOptions::UNTRACED).expect("stopped").expect("a status");
+        assert_eq!(status.stopping_signal(), Some(Signal::TSTP.as_raw()));
+        kill_process(pid, Signal::USR1).expect("sent");
+        std::thread::sleep(Duration::from_millis(100));
+        assert!(run.try_wait().expect("known").is_none(), "it is stopped");
+        send(pid, Signal::CONT).expect("sent");
+        assert_eq!(run.wait().expect("ended").code(), Some(10));
+    }
 }
 
 /// A program and all that it starts in domains have one quota, by `posix_spawn` and by `execve`.

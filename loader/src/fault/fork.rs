@@ -25,10 +25,10 @@ pub enum Fork {
 }
 
 /// Blocks all signals until it is dropped.
-struct Quiet(libc::sigset_t);
+pub(crate) struct Quiet(libc::sigset_t);
 
 impl Quiet {
-    fn begin() -> Self {
+    pub(crate) fn begin() -> Self {
         // SAFETY: both sets are this function's own.
         unsafe {
             let (mut all, mut before) = (std::mem::zeroed(), std::mem::zeroed());

@@ -18,6 +18,7 @@ pub(crate) mod report;
 pub(crate) mod signal_room;
 pub(crate) mod signals;
 pub(crate) mod stray;
+pub(crate) mod supervisor;
 pub(crate) mod thread;
 pub(crate) mod trace;
 pub(crate) mod watch;

@@ -5,7 +5,7 @@ use crate::grants::Grants;
 use crate::heap::{Heaps, Report};
 use crate::linked::{ChildOptions, is_program};
 use crate::render::visible;
-use crate::{arbiters, layout, program};
+use crate::{arbiters, descendants, layout, program};
 use anyhow::{Context, bail, ensure};
 use clap::Parser;
 use sfi_contract::layout::WINDOW_SIZE;
@@ -200,7 +200,7 @@ pub fn profile(manifest: &Path, args: &[OsString]) -> anyhow::Result<(ExitCode, 
 /// Runs the subcommand.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let path = &args.manifest;
-    if args.gdb || args.perf {
+    if observed(&args) {
         let files = sfi_debugger::show(&sfi_debugger::Options { gdb: args.gdb, perf: args.perf });
         files.context("cannot show the code to gdb or perf")?;
     }
@@ -211,6 +211,11 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     // A manifest would grant what it likes.
     ensure!(!args.started, "`{}` is not a program", path.display());
     run_manifest(&args, bytes, None)
+}
+
+/// Says whether a debugger or perf sees the code. They look at one process.
+fn observed(args: &Args) -> bool {
+    args.gdb || args.perf
 }
 
 /// Runs the domains of a manifest.
@@ -307,6 +312,10 @@ fn run_manifest(args: &Args, bytes: Vec<u8>, profile: Option<&mut Profile>) -> a
 fn run_program(args: &Args, bytes: Vec<u8>) -> anyhow::Result<ExitCode> {
     let mut grants = args.grants.clone();
     grants.resolve()?;
+    // Programs that leave their group, and their program, are found by another process only.
+    if args.time_limit.is_some() && !args.started && grants.makes_processes() && !observed(args) {
+        descendants::supervise().context("cannot watch over the processes of the program")?;
+    }
     let passed = (0..args.variables).map(sfi_arbitration::variable);
     let passed = passed.map(|name| std::env::var_os(&name).with_context(|| format!("`{name}` is missing")));
     let asked = [passed.collect::<Result<Vec<_>, _>>()?, args.environment.clone()].concat();
@@ -328,7 +337,7 @@ fn run_program(args: &Args, bytes: Vec<u8>) -> anyhow::Result<ExitCode> {
         time_limit: args.time_limit,
         threads: args.threads,
         keep: !args.no_cache,
-        observed: args.gdb || args.perf,
+        observed: observed(args),
         heaps: heaps(args, [args.threads])?,
     };
     program::run(setup, bytes, FAULT)
