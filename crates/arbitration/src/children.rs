@@ -64,9 +64,9 @@ impl Drop for Children {
 }
 
 impl Children {
-    /// Starts a command with a descriptor of this process, unless there are `most` children.
+    /// Starts a command with some descriptors of this process, unless there are `most` children.
     /// Returns its number.
-    pub(crate) fn start(&mut self, command: &mut Command, passed: Option<RawFd>, most: usize) -> Result<u64, Errno> {
+    pub(crate) fn start(&mut self, command: &mut Command, passed: &[RawFd], most: usize) -> Result<u64, Errno> {
         if self.running.len() >= most {
             return Err(Errno::AGAIN);
         }
@@ -170,12 +170,12 @@ mod tests {
     fn children_are_waited_for_and_signalled() {
         let mut children = Children::default();
         assert_eq!(children.wait(-1, LONG), Err(Errno(libc::ECHILD)));
-        let first = children.start(&mut shell("exit 7"), None, 2).expect("started");
+        let first = children.start(&mut shell("exit 7"), &[], 2).expect("started");
         assert_eq!(children.wait(first as i32, LONG), Ok(Some((first, Ok(7 << 8)))));
         assert_eq!(children.wait(first as i32, LONG), Err(Errno(libc::ECHILD)));
-        let second = children.start(&mut shell("sleep 60"), None, 2).expect("started");
-        let third = children.start(&mut shell("sleep 60"), None, 2).expect("started");
-        assert_eq!(children.start(&mut shell("exit 0"), None, 2), Err(Errno::AGAIN));
+        let second = children.start(&mut shell("sleep 60"), &[], 2).expect("started");
+        let third = children.start(&mut shell("sleep 60"), &[], 2).expect("started");
+        assert_eq!(children.start(&mut shell("exit 0"), &[], 2), Err(Errno::AGAIN));
         assert_eq!(children.wait(-1, Duration::from_millis(1)), Ok(None));
         assert_eq!((children.send(second as i32, 0), children.send(second as i32, 15)), (Ok(0), Ok(0)));
         assert_eq!(children.wait(-1, LONG), Ok(Some((second, Ok(15)))));
@@ -186,7 +186,7 @@ mod tests {
     #[test]
     fn no_other_process_is_signalled() {
         let mut children = Children::default();
-        let child = children.start(&mut shell("sleep 60"), None, 2).expect("started") as i32;
+        let child = children.start(&mut shell("sleep 60"), &[], 2).expect("started") as i32;
         let me = std::process::id() as i32;
         for number in [0, -1, 1, me, -me, child + 1, i32::MIN, i32::MAX] {
             assert_eq!(children.send(number, 9), Err(Errno::SRCH), "{number}");
@@ -210,7 +210,7 @@ mod tests {
         assert_eq!(children.send(parent.id() as i32, 15), Ok(0));
         use std::os::unix::process::ExitStatusExt;
         assert_eq!(parent.wait().expect("ended").signal(), Some(15));
-        let child = children.start(&mut shell("sleep 60"), None, 1).expect("started") as i32;
+        let child = children.start(&mut shell("sleep 60"), &[], 1).expect("started") as i32;
         assert_eq!(children.send(child, libc::SIGSTOP as u64), Ok(0));
     }
 
@@ -222,7 +222,7 @@ mod tests {
         let (ours, theirs) = std::io::pipe().expect("a pipe");
         let mut command = shell("sleep 60 & echo $!");
         command.stdin(std::process::Stdio::null()).stdout(theirs).stderr(std::process::Stdio::null());
-        let child = children.start(&mut command, None, 1).expect("started") as i32;
+        let child = children.start(&mut command, &[], 1).expect("started") as i32;
         drop(command);
         let mut line = String::new();
         std::io::BufRead::read_line(&mut std::io::BufReader::new(&ours), &mut line).expect("a line");
@@ -237,11 +237,11 @@ mod tests {
         assert!(lives(), "another process was signalled");
         rustix::process::kill_process(other, Signal::KILL).expect("killed");
 
-        let number = children.start(&mut shell("exit 0"), None, 1).expect("started");
+        let number = children.start(&mut shell("exit 0"), &[], 1).expect("started");
         let pid = Pid::from_raw(number as i32).expect("a number");
         rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::empty()).expect("the host waits");
         assert_eq!(children.wait(number as i32, LONG), Ok(Some((number, Err(Errno(libc::ECHILD))))));
-        assert!(children.start(&mut shell("exit 0"), None, 1).is_ok(), "the child still counts");
+        assert!(children.start(&mut shell("exit 0"), &[], 1).is_ok(), "the child still counts");
     }
 
     #[test]
@@ -251,7 +251,7 @@ mod tests {
             return;
         }
         let mut children = Children::default();
-        let child = children.start(&mut shell("exec sleep 60"), None, 1).expect("started") as i32;
+        let child = children.start(&mut shell("exec sleep 60"), &[], 1).expect("started") as i32;
         let start = Instant::now();
         let dropped = std::thread::spawn(move || {
             let nobody = rustix::process::Uid::from_raw(65534);
@@ -272,7 +272,7 @@ mod tests {
         let mut children = Children::default();
         // The grandchild would make the mark.
         let text = format!("(touch {}; sleep 2; touch {}) & sleep 60", started.display(), mark.display());
-        children.start(&mut shell(&text), None, 2).expect("started");
+        children.start(&mut shell(&text), &[], 2).expect("started");
         let start = Instant::now();
         while !started.exists() {
             assert!(start.elapsed() < LONG);
@@ -292,7 +292,7 @@ mod tests {
         let (ours, theirs) = std::io::pipe().expect("a pipe");
         let mut command = shell("ls /proc/self/fd");
         command.stdin(std::process::Stdio::null()).stdout(theirs).stderr(std::process::Stdio::null());
-        children.start(&mut command, None, 1).expect("started");
+        children.start(&mut command, &[], 1).expect("started");
         drop(command);
         let text = std::io::read_to_string(ours).expect("text");
         // The fourth is the directory that `ls` reads.

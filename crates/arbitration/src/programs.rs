@@ -12,10 +12,11 @@ use rustix::fs::{FileType, Mode, OFlags, stat};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{Error, ErrorKind, Read};
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 
 /// Variables that a program of the host gets from a domain. Their values name no file.
 const HARMLESS: [&str; 5] = ["LANG", "TERM", "COLUMNS", "LINES", "POSIXLY_CORRECT"];
@@ -39,8 +40,9 @@ pub struct Startable {
 enum Kind {
     /// A program of the host, and the names of further variables that it gets.
     Host(Vec<String>),
-    /// A program for a domain: the program that runs it, with its first arguments.
-    Domain(PathBuf, Vec<OsString>),
+    /// A program for a domain, and the program that runs it, with its first arguments. The domain
+    /// may put another file in the place of this one.
+    Domain { opened: Arc<OwnedFd>, runner: PathBuf, options: Vec<OsString> },
 }
 
 /// The options with which a runner runs a file in a domain, if the file's first bytes are those of
@@ -71,12 +73,12 @@ impl Beneath {
             return Err(Errno::ACCES);
         }
         let open = File::from(found.open(OFlags::RDONLY, Mode::empty())?.0);
-        // The name of the file that the tree led to. A file that comes into its place meanwhile is
-        // a program for a domain, or the runner refuses it.
+        let options = (self.options)(&Startable::head(&open)?).ok_or(Errno(libc::ENOEXEC))?;
+        // For messages: the name of the file that the tree led to.
         let file = rustix::fs::readlink(format!("/proc/self/fd/{}", open.as_raw_fd()), Vec::new())?;
         let file = PathBuf::from(OsString::from_vec(file.into_bytes()));
-        let options = (self.options)(&Startable::head(&open)?).ok_or(Errno(libc::ENOEXEC))?;
-        Ok(Startable::domain(&absolute(&tree.working, path), &file, &self.runner, options)?)
+        let kind = Kind::Domain { opened: Arc::new(open.into()), runner: self.runner.clone(), options };
+        Ok(Startable { name: absolute(&tree.working, path), file, kind })
     }
 }
 
@@ -122,15 +124,26 @@ impl Startable {
     }
 
     /// Grants a program that runs in a domain. `runner` is called as `runner OPTIONS
-    /// --spending=DESCRIPTOR --variables=COUNT --cwd=GUEST --argv0=NAME FILE -- ARGUMENTS`, as `sfi
-    /// run --started` expects it. The descriptor has the rest of the quota
-    /// ([`crate::Arbiter::spends_from`]). Its environment holds the program's, because other users
-    /// may read arguments: [`variable`] 0 has `NAME=VALUE`, and so on.
+    /// --opened=DESCRIPTOR --spending=DESCRIPTOR --variables=COUNT --cwd=GUEST --argv0=NAME FILE --
+    /// ARGUMENTS`, as `sfi run --started` expects it. The first descriptor has the file, which is
+    /// opened here, because its name may lead to another one later. The second one has the rest of
+    /// the quota ([`crate::Arbiter::spends_from`]). Its environment holds the program's, because
+    /// other users may read arguments: [`variable`] 0 has `NAME=VALUE`, and so on.
     ///
     /// # Errors
     /// There is no such file.
     pub fn domain(name: &str, file: &Path, runner: &Path, options: Vec<OsString>) -> std::io::Result<Startable> {
-        Ok(Startable { name: normal(name), file: regular(file)?, kind: Kind::Domain(runner.to_owned(), options) })
+        let file = regular(file)?;
+        let opened = Arc::new(File::open(&file)?.into());
+        Ok(Startable { name: normal(name), file, kind: Kind::Domain { opened, runner: runner.to_owned(), options } })
+    }
+
+    /// Returns the open file of a program for a domain. The runner reads it there.
+    pub(crate) fn opened(&self) -> Option<Arc<OwnedFd>> {
+        match &self.kind {
+            Kind::Host(_) => None,
+            Kind::Domain { opened, .. } => Some(opened.clone()),
+        }
     }
 
     /// Says whether the program runs with the user's rights.
@@ -155,7 +168,7 @@ impl Startable {
         };
         let file = match &self.kind {
             Kind::Host(_) => &self.file,
-            Kind::Domain(runner, _) => runner,
+            Kind::Domain { runner, .. } => runner,
         };
         file.ancestors().any(changeable)
     }
@@ -176,9 +189,9 @@ impl Startable {
                 command.envs(start.environment.iter().filter_map(|text| allowed(text, variables)));
                 command.envs(std::env::var_os(PATH).map(|value| (PATH, value)));
             }
-            Kind::Domain(runner, options) => {
+            Kind::Domain { opened, runner, options } => {
                 command = Command::new(runner);
-                command.args(options);
+                command.args(options).arg(format!("--opened={}", opened.as_raw_fd()));
                 command.args(start.spending.map(|number| format!("--spending={number}")));
                 let option = |name: &str, value: &OsStr| [OsStr::new(name), value].join(OsStr::new(""));
                 // A name without a value would mean the host's value.
@@ -278,13 +291,42 @@ mod tests {
         let program = Startable::domain("p", Path::new("/bin/sh"), Path::new("/sfi"), options).expect("a file");
         let command = program.command(&start(&["A=b", "HOME", "--dir=/"]));
         let sh = std::fs::canonicalize("/bin/sh").expect("a shell");
-        let expected = ["/sfi", "run", "--started", "--spending=9", "--variables=2", "--cwd=/w", "--argv0=me"];
+        let opened = format!("--opened={}", program.opened().expect("a file").as_raw_fd());
+        let expected = ["/sfi", "run", "--started", &opened, "--spending=9", "--variables=2", "--cwd=/w", "--argv0=me"];
         let (front, back) = (expected.map(OsStr::new), ["--", "--env", "x"].map(OsStr::new));
         assert_eq!(words(&command), [&front[..], &[sh.as_os_str()], &back].concat());
         // The variables are no arguments, and their names are not the domain's choice.
         let given: Vec<_> = command.get_envs().collect();
         let values = [("SFI_VARIABLE_0", "A=b"), ("SFI_VARIABLE_1", "--dir=/")];
         assert_eq!(given, values.map(|(name, value)| (OsStr::new(name), Some(OsStr::new(value)))));
+    }
+
+    /// The file that was checked is the one that the runner gets, whatever its name leads to later.
+    #[test]
+    fn a_program_stays_the_file_that_was_checked() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let at = |name: &str| directory.path().join(name);
+        for name in ["inner", "inner/sub", "outer"] {
+            std::fs::create_dir(at(name)).expect("made");
+        }
+        for (name, text) in [("inner/sub/program", "good"), ("outer/program", "evil")] {
+            std::fs::write(at(name), text).expect("written");
+            let run = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+            std::fs::set_permissions(at(name), run).expect("changed");
+        }
+        let tree = Tree::new(vec![Preopen::open(&at("inner"), "/", true).expect("a grant")].into());
+        let options: Options = Box::new(|head| (head == b"good").then(Vec::new));
+        let beneath = Beneath { runner: "/bin/sh".into(), options };
+        let granted = Startable::domain("p", &at("inner/sub/program"), Path::new("/bin/sh"), Vec::new());
+        let programs = [beneath.program(&tree, "/sub/program").expect("found"), granted.expect("a file")];
+        std::fs::rename(at("inner/sub"), at("inner/old")).expect("renamed");
+        std::os::unix::fs::symlink("../outer", at("inner/sub")).expect("a link");
+        for program in programs {
+            let command = program.command(&start(&[]));
+            let number = words(&command).into_iter().find_map(|word| word.to_str()?.strip_prefix("--opened="));
+            let read = std::fs::read_to_string(format!("/proc/self/fd/{}", number.expect("a descriptor")));
+            assert_eq!(read.expect("read"), "good");
+        }
     }
 
     #[test]

@@ -111,16 +111,17 @@ fn actions(cx: &HostCall<'_>, at: u64) -> Result<Vec<u64>, Errno> {
 #[derive(Debug)]
 pub(crate) struct Prepared {
     command: Command,
-    /// The rest of the quota, which a program in a domain has in common with its starter.
-    spending: Option<Arc<OwnedFd>>,
+    /// The descriptors that it gets besides the standard ones: a program in a domain gets its file,
+    /// and the rest of the quota that it has in common with its starter.
+    passed: Vec<Arc<OwnedFd>>,
     /// Its working directory, which the command names until it runs.
     _directory: Option<OwnedFd>,
 }
 
 impl Prepared {
-    /// Returns the descriptor that the program gets besides the standard ones.
-    fn passed(&self) -> Option<RawFd> {
-        self.spending.as_ref().map(|file| file.as_raw_fd())
+    /// Returns the numbers of the descriptors that it gets besides the standard ones.
+    fn passed(&self) -> Vec<RawFd> {
+        self.passed.iter().map(|file| file.as_raw_fd()).collect()
     }
 }
 
@@ -164,7 +165,8 @@ impl Arbiter {
         }
         let streams = (0..STANDARD).map(|number| stream(files, number)).collect::<Result<Vec<_>, _>>()?;
         connect(&mut command, streams);
-        Ok(Prepared { command, spending, _directory: directory })
+        let passed = program.opened().into_iter().chain(spending).collect();
+        Ok(Prepared { command, passed, _directory: directory })
     }
 
     /// Starts a granted program. Returns its number.
@@ -203,7 +205,7 @@ impl Arbiter {
         let mut prepared = self.prepare(cx, &program, (argv, envp), (&files, &tree))?;
         self.enter()?;
         let passed = prepared.passed();
-        let started = state.children.start(&mut prepared.command, passed, self.quota.children);
+        let started = state.children.start(&mut prepared.command, &passed, self.quota.children);
         self.entered(started)?;
         state.files.share_pipes();
         started
@@ -284,7 +286,7 @@ impl Successor {
     pub fn run(&self) -> Option<std::io::Error> {
         let mut prepared = self.0.lock().unwrap_or_else(PoisonError::into_inner).take()?;
         let passed = prepared.passed();
-        Some(sfi_loader::replace(&mut prepared.command, passed))
+        Some(sfi_loader::replace(&mut prepared.command, &passed))
     }
 }
 

@@ -150,6 +150,23 @@ fn a_signal_is_no_way_out_of_a_time_limit() {
     assert!(!bench.path("mark").exists());
 }
 
+/// A program that is granted stays the file that it was, wherever its name leads to later.
+#[test]
+fn a_granted_program_is_the_same_file_again() {
+    let (bench, other) = (hostile("write"), Bench::new());
+    for directory in ["d/a", "out"] {
+        fs::create_dir_all(bench.path(directory)).expect("made");
+    }
+    fs::copy(bench.path("hostile"), bench.path("d/a/hostile")).expect("copied");
+    other.write("evil.c", b"#include <stdio.h>\nint main(void) { return puts(\"another\") < 0; }\n");
+    succeed(sfi(&other, &["cc"]).args(["evil.c", "-o", "evil"]));
+    fs::copy(other.path("evil"), bench.path("out/hostile")).expect("copied");
+    symlink("../out", bench.path("d/link")).expect("a link");
+    let mut run = sfi(&bench, &["run", "--no-cache", "--dir", "d::/", "--program", "/self=d/a/hostile"]);
+    let all = out(run.args(["./hostile", "--", "elsewhere", "/self"]));
+    assert_eq!(all, "renamed 0 0\ngranted\nstart: No error information 0\n");
+}
+
 /// The process that watches over a time limit takes no action of its own.
 #[test]
 fn signals_pass_to_a_program_with_a_time_limit() {

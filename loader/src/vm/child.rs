@@ -11,10 +11,10 @@ const FIRST: libc::c_uint = 3;
 /// Lets a command start without any of this process' descriptors but the three standard ones, which
 /// the command names, and `passed`, in a process group of its own. The kernel kills it when the
 /// thread that starts it ends.
-pub fn apart(command: &mut Command, passed: Option<RawFd>) -> &mut Command {
-    let parent = std::process::id();
+pub fn apart<'c>(command: &'c mut Command, passed: &[RawFd]) -> &'c mut Command {
+    let (parent, passed) = (std::process::id(), passed.to_vec());
     let prepare = move || {
-        close_others(passed)?;
+        close_others(&passed)?;
         end_with(parent)
     };
     command.process_group(0);
@@ -24,9 +24,10 @@ pub fn apart(command: &mut Command, passed: Option<RawFd>) -> &mut Command {
 
 /// Replaces this process by a command's program, without any of this process' descriptors but the
 /// three standard ones, which the command names, and `passed`. Returns only if that fails.
-pub fn replace(command: &mut Command, passed: Option<RawFd>) -> io::Error {
+pub fn replace(command: &mut Command, passed: &[RawFd]) -> io::Error {
+    let passed = passed.to_vec();
     // SAFETY: the closure neither allocates nor locks: an error from a number holds no memory.
-    unsafe { command.pre_exec(move || close_others(passed)) };
+    unsafe { command.pre_exec(move || close_others(&passed)) };
     command.exec()
 }
 
@@ -48,11 +49,11 @@ pub(crate) fn end_with(parent: u32) -> io::Result<()> {
 
 /// Lets all descriptors but the three standard ones and `passed` close when the process runs
 /// another program.
-fn close_others(passed: Option<RawFd>) -> io::Result<()> {
+fn close_others(passed: &[RawFd]) -> io::Result<()> {
     let all = libc::c_uint::MAX;
     // SAFETY: this call takes numbers only, and is async-signal-safe. It closes nothing now.
     let closed = unsafe { libc::syscall(libc::SYS_close_range, FIRST, all, libc::CLOSE_RANGE_CLOEXEC) } == 0;
     // SAFETY: as above.
-    let kept = |number| unsafe { libc::fcntl(number, libc::F_SETFD, 0) } == 0;
-    if closed && passed.is_none_or(kept) { Ok(()) } else { Err(io::Error::last_os_error()) }
+    let kept = |number: &RawFd| unsafe { libc::fcntl(*number, libc::F_SETFD, 0) } == 0;
+    if closed && passed.iter().all(kept) { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

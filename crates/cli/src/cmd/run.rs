@@ -130,6 +130,9 @@ pub struct Args {
     /// process (`sfi_arbitration::variable`).
     #[arg(long, hide = true, default_value_t = 0, value_name = "COUNT")]
     variables: usize,
+    /// The descriptor from which the program is read. Its name may lead to another file by now.
+    #[arg(long, hide = true, value_name = "DESCRIPTOR")]
+    opened: Option<u32>,
     /// The descriptor with the rest of the quota of the program that started this one.
     #[arg(long, hide = true, value_name = "DESCRIPTOR")]
     spending: Option<u32>,
@@ -204,7 +207,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         let files = sfi_debugger::show(&sfi_debugger::Options { gdb: args.gdb, perf: args.perf });
         files.context("cannot show the code to gdb or perf")?;
     }
-    let bytes = file::read(path).with_context(|| format!("cannot read `{}`", path.display()))?;
+    let opened = args.opened.map(|number| PathBuf::from(format!("/proc/self/fd/{number}")));
+    let bytes = file::read(opened.as_ref().unwrap_or(path));
+    let bytes = bytes.with_context(|| format!("cannot read `{}`", path.display()))?;
     if is_program(&bytes) {
         return run_program(&args, bytes);
     }
