@@ -30,6 +30,7 @@ mod heap;
 mod inbox;
 mod log;
 pub mod manifest;
+mod mounts;
 mod outside;
 mod paths;
 mod patience;

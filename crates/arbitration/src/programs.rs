@@ -6,6 +6,7 @@
 
 use crate::errno::Errno;
 use crate::file_system::kind;
+use crate::mounts;
 use crate::tree::{Preopen, Tree, absolute};
 use crate::walk::{Intent, Last};
 use rustix::fs::{FileType, Mode, OFlags, stat};
@@ -160,7 +161,7 @@ impl Startable {
     }
 
     /// Says whether the domain could have changed the file that the kernel runs, the program or its
-    /// runner, so that it would choose the code.
+    /// runner, so that it would choose the code. It may write to it by another mount.
     pub(crate) fn is_changeable(&self, preopens: &[Preopen]) -> bool {
         let changeable = |path: &Path| match stat(path) {
             Ok(stat) => preopens.iter().any(|p| p.writable && p.is((stat.st_dev, stat.st_ino))),
@@ -170,7 +171,7 @@ impl Startable {
             Kind::Host(_) => &self.file,
             Kind::Domain { runner, .. } => runner,
         };
-        file.ancestors().any(changeable)
+        file.ancestors().any(changeable) || mounts::hold(preopens, file).unwrap_or(true)
     }
 
     /// Returns the command that starts the program.

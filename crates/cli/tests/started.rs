@@ -167,6 +167,48 @@ fn a_granted_program_is_the_same_file_again() {
     assert_eq!(all, "renamed 0 0\ngranted\nstart: No error information 0\n");
 }
 
+/// Runs the program as `runner` in a mount namespace of its own, in which a directory that it may
+/// write to has a second name. Returns the output and the error that is expected.
+fn mounted(bench: &Bench, mount: &str, runner: &str, options: &[&str]) -> String {
+    let mut run = Command::new("unshare");
+    let script = format!("mount --bind {mount} && exec {runner} run --no-cache \"$@\" ./hostile -- runner");
+    out(run.args(["-m", "sh", "-c", &script, "sh"]).args(options).current_dir(bench.directory()))
+}
+
+/// The domain writes to a program of the host by one name, and the host names it by another one.
+#[test]
+fn a_second_mount_hides_no_program() {
+    if !Command::new("unshare").args(["-m", "true"]).status().expect("util-linux").success() {
+        eprintln!("not tested without the right to mount");
+        return;
+    }
+    let bench = hostile("write");
+    for directory in ["d/bin", "opt", "e/bin", "real"] {
+        fs::create_dir_all(bench.path(directory)).expect("made");
+    }
+    for directory in ["d/bin", "real"] {
+        fs::copy(env!("CARGO_BIN_EXE_sfi"), bench.path(directory).join("sfi")).expect("copied");
+    }
+    for evil in ["d/evil", "e/evil"] {
+        bench.write(evil, b"#!/bin/sh\necho native code\n");
+        fs::set_permissions(bench.path(evil), fs::Permissions::from_mode(0o700)).expect("changed");
+    }
+    let own = env!("CARGO_BIN_EXE_sfi");
+    let refused = "start: Permission denied 0\n";
+    let (renamed, kept) = (format!("renamed 0\n{refused}"), format!("renamed -1\n{refused}"));
+    // The directory of a program of the host, and of the command itself, is a part of the grant.
+    let all = mounted(&bench, "d/bin opt", own, &["--dir", "d::/", "--program", "/self=opt/sfi"]);
+    assert_eq!(all, renamed);
+    fs::copy(own, bench.path("d/bin/sfi")).expect("copied");
+    bench.write("d/evil", b"#!/bin/sh\necho native code\n");
+    fs::set_permissions(bench.path("d/evil"), fs::Permissions::from_mode(0o700)).expect("changed");
+    let all = mounted(&bench, "d/bin opt", "opt/sfi", &["--dir", "d::/", "--program", "/self=hostile"]);
+    assert_eq!(all, renamed);
+    // It is mounted within a grant that crosses mounts. Another file system takes no entry of this one.
+    let all = mounted(&bench, "real e/bin", own, &["--mounts", "--dir", "e::/", "--program", "/self=real/sfi"]);
+    assert_eq!(all, kept);
+}
+
 /// The process that watches over a time limit takes no action of its own.
 #[test]
 fn signals_pass_to_a_program_with_a_time_limit() {
