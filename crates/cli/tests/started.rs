@@ -204,7 +204,7 @@ fn a_second_mount_hides_no_program() {
     fs::set_permissions(bench.path("d/evil"), fs::Permissions::from_mode(0o700)).expect("changed");
     let all = mounted(&bench, "d/bin opt", "opt/sfi", &["--dir", "d::/", "--program", "/self=hostile"]);
     assert_eq!(all, renamed);
-    // It is mounted within a grant that crosses mounts. Another file system takes no entry of this one.
+    // It is mounted within a grant that crosses mounts. Another mount takes no entry of this one.
     let all = mounted(&bench, "real e/bin", own, &["--mounts", "--dir", "e::/", "--program", "/self=real/sfi"]);
     assert_eq!(all, kept);
 }
