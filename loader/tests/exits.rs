@@ -279,7 +279,7 @@ fn cases(clock: Clock, whole: bool) -> Vec<Case> {
             }
             for outer in Trust::ALL {
                 for inner in Trust::ALL {
-                    for mode in [Mode::Write, Mode::Full] {
+                    for mode in Mode::ALL {
                         cases.push(Case { machine, width, outer, inner, groups: Groups(groups), mode, clock });
                     }
                 }

@@ -52,9 +52,12 @@ pub const fn exit(name: &'static str, end: End, clock: Clock, middle: &'static s
     Exit { name, end, clock, middle }
 }
 
+/// A store outside the window.
+const WILD: &str = "movl $0,%gs:16(%eax)";
+
 /// The exits. `PASS` stands for the middle's canaries where a caller may find them, `DIE` for
 /// canaries everywhere.
-pub const EXITS: [Exit; 30] = [
+pub const EXITS: [Exit; 32] = [
     exit("m_return", End::Returned, Clock::None, "PASS call leave\nret"),
     exit("m_fault", End::Failed, Clock::None, "DIE ud2"),
     exit("m_wild", End::Failed, Clock::None, "DIE xor %eax,%eax\nmovl $0,%gs:16(%eax)\nret"),
@@ -77,6 +80,8 @@ pub const EXITS: [Exit; 30] = [
     exit("h_enter", End::Host, Clock::None, ""),
     exit("unbound", End::Failed, Clock::None, ""),
     exit("m_host_exit", End::Failed, Clock::None, "DIE call h_exit\nret"),
+    exit("m_ordered", End::Over, Clock::Limit, "DIE call h_ordered\nret"),
+    exit("m_ordered_inner", End::Over, Clock::Limit, "call back_ordered\nret"),
     exit("m_spin", End::Failed, Clock::Budget, "DIE 1: jmp 1b\nret"),
     exit("m_inner_spin", End::Recovered, Clock::Budget, "PASS call spin\nret"),
     exit("m_abandoned", End::Failed, Clock::Budget, "call back_spin\nret"),
@@ -97,6 +102,7 @@ pub fn back(width: Width, sight: Sight) -> String {
         ("back_1", format!("call die\n{ruin}ret")),
         ("back_undo_1", format!("call h_back_undo_1\ncall die\n{ruin}ret")),
         ("back_undo_2", format!("call h_back_undo_2\ncall die\n{ruin}ud2")),
+        ("back_ordered", format!("call m_ordered_die\n{ruin}ret")),
         ("back_spin", format!("call slow_die\n{ruin}ret")),
         ("back_over", format!("call slow_die\n{ruin}1: jmp 1b\nret")),
         ("deep_die", format!("call m_again_die\n{ruin}ud2")),
@@ -111,13 +117,14 @@ pub fn back(width: Width, sight: Sight) -> String {
 }
 
 /// The functions of the domain behind the middle that the middle calls.
-pub const BEHIND: [&str; 14] = [
+pub const BEHIND: [&str; 15] = [
     "leave",
     "ruin",
     "spin",
     "back_1",
     "back_undo_1",
     "back_undo_2",
+    "back_ordered",
     "back_spin",
     "back_over",
     "deep_die",
@@ -185,6 +192,7 @@ pub fn middle(groups: Groups, width: Width) -> String {
     for (name, code) in [
         ("die", "DIE ud2"),
         ("slow_die", "DIE 1: jmp 1b\nret"),
+        ("m_ordered_die", "DIE call h_ordered\nret"),
         ("m_again_die", "call again_die\nret"),
         ("m_again_return", "call again_return\nret"),
         ("m_panic", "PASS call b_panic\nret"),
@@ -273,16 +281,19 @@ pub fn describe(case: &Case, lanes: bool) -> Builder {
     }
     let nine = format!("({}) -> void", ["int"; 9].join(", "));
     front = front.import("nine", Import::domain("middle", "m_return").signature(nine).trust(outer).on_fault(3));
-    let mut centre = DomainSpec::new("middle").mode(mode).object("middle.o", object(middle(groups, width)));
+    let centre = middle(groups, width);
+    // A check of mode match traps before the store.
+    let centre = if mode == Mode::Match { centre.replace(WILD, "ud2") } else { centre };
+    let mut centre = DomainSpec::new("middle").mode(mode).object("middle.o", object(centre));
     for name in BEHIND {
         centre = centre.import(name, to("back", name, inner));
     }
     centre = centre.import("unbound", unbound("back", "leave", inner));
-    for name in ["h_nested", "h_plain", "h_error", "h_exit", "h_slow", "h_undo", "h_undo_fault"] {
+    for name in ["h_nested", "h_plain", "h_error", "h_exit", "h_slow", "h_undo", "h_undo_fault", "h_ordered"] {
         centre = centre.import(name, host(name));
     }
     let mut last = DomainSpec::new("back").mode(mode).object("back.o", object(back(width, sight)));
-    for name in ["die", "slow_die", "m_again_die", "m_again_return"] {
+    for name in ["die", "slow_die", "m_ordered_die", "m_again_die", "m_again_return"] {
         last = last.import(name, to("middle", name, Trust::MutualDistrust));
     }
     last = last.import("h_nested", host("h_nested")).import("h_panicking", host("h_panicking"));
@@ -319,6 +330,13 @@ pub fn describe(case: &Case, lanes: bool) -> Builder {
             Ok(0)
         });
     }
+    // As a signal handler of the host that comes meanwhile.
+    builder = offer(builder, lanes, "h_ordered", move |_| {
+        // SAFETY: a null pointer is allowed.
+        assert!(!unsafe { sfi_loader::interrupt(std::ptr::null_mut()) });
+        HOST.plant_here(width);
+        Ok(0)
+    });
     builder = offer(builder, lanes, "h_slow", move |_| {
         std::thread::sleep(WAIT.get() + WAIT.get() / 16);
         HOST.plant_here(width);
