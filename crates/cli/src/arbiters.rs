@@ -17,6 +17,12 @@ pub fn is_program(manifest: &Manifest) -> bool {
     manifest.entry.as_ref().is_some_and(|entry| entry.function == "main" && domain(entry))
 }
 
+/// Says whether a domain may start programs.
+pub fn starts_programs(manifest: &Manifest) -> bool {
+    let mut tables = manifest.domains.values().filter_map(|domain| domain.syscalls.as_ref());
+    tables.any(|table| !table.programs.is_empty())
+}
+
 /// Gives the domains with system calls the code that connects their libc to the arbiter.
 pub fn prepare(manifest: &mut Manifest) {
     let program = manifest.entry.as_ref().filter(|_| is_program(manifest)).map(|entry| entry.domain.clone());

@@ -150,6 +150,29 @@ fn a_signal_is_no_way_out_of_a_time_limit() {
     assert!(!bench.path("mark").exists());
 }
 
+/// The same for the programs of a manifest with a limit.
+#[test]
+fn a_time_limit_ends_what_domains_of_a_manifest_left() {
+    const END: &[u8] = b"\nexit 127\n";
+    let bench = hostile("write");
+    let program = fs::read(bench.path("hostile")).expect("read");
+    let script = program.windows(END.len()).position(|w| w == END).expect("a script") + END.len();
+    bench.write("hostile.a", &program[script..]);
+    bench.write(
+        "domains.toml",
+        b"limits = { call = \"60 s\" }\n\
+          entry = { domain = \"app\", function = \"main\" }\n\
+          [domains.app]\narchives = [\"hostile.a\"]\n\
+          [domains.app.syscalls]\nallow = [\"all\"]\narguments = [\"spawn\"]\n\
+          directories = { \"/\" = { host = \".\", access = \"read-write\" } }\n\
+          programs = { \"/bin/sh\" = { host = \"/bin/sh\" } }\n",
+    );
+    let output = sfi(&bench, &["run", "domains.toml"]).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    assert_eq!(output.expect("runs").code(), Some(7));
+    std::thread::sleep(Duration::from_secs(4));
+    assert!(!bench.path("mark").exists());
+}
+
 /// A program that is granted stays the file that it was, wherever its name leads to later.
 #[test]
 fn a_granted_program_is_the_same_file_again() {

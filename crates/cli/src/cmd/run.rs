@@ -223,6 +223,15 @@ fn observed(args: &Args) -> bool {
     args.gdb || args.perf
 }
 
+/// Goes on beneath a process that ends all that is left at the end: programs that leave their group
+/// are found by another process only.
+fn watch(args: &Args) -> anyhow::Result<()> {
+    if observed(args) {
+        return Ok(());
+    }
+    descendants::supervise().context("cannot watch over the processes of the program")
+}
+
 /// Runs the domains of a manifest.
 fn run_manifest(args: &Args, bytes: Vec<u8>, profile: Option<&mut Profile>) -> anyhow::Result<ExitCode> {
     let path = &args.manifest;
@@ -230,6 +239,10 @@ fn run_manifest(args: &Args, bytes: Vec<u8>, profile: Option<&mut Profile>) -> a
     let mut manifest = Manifest::parse(&text, path)?;
     let entry = manifest.entry.clone().context("the manifest has no [entry]: nothing to run")?;
     arbiters::prepare(&mut manifest);
+    let limit = args.time_limit.or(manifest.limits.call.map(|limit| limit.0));
+    if limit.is_some() && profile.is_none() && arbiters::starts_programs(&manifest) {
+        watch(args)?;
+    }
     if profile.is_some() {
         for domain in manifest.domains.values_mut() {
             domain.budget.cpu.get_or_insert(Time(NO_LIMIT));
@@ -253,7 +266,6 @@ fn run_manifest(args: &Args, bytes: Vec<u8>, profile: Option<&mut Profile>) -> a
     }
     let builder = offer(builder, &manifest, directory, args)?;
     let builder = heaps.iter().fold(builder, |builder, heaps| heaps.offer(builder));
-    let limit = args.time_limit.or(manifest.limits.call.map(|limit| limit.0));
     let arbiters::Added { builder, counts, crew } =
         arbiters::add(builder, &manifest, directory, args.grants.log_syscalls, limit)?;
     // Dropped after the world, because the world's end tells the owners of the last faults.
@@ -317,9 +329,8 @@ fn run_manifest(args: &Args, bytes: Vec<u8>, profile: Option<&mut Profile>) -> a
 fn run_program(args: &Args, bytes: Vec<u8>) -> anyhow::Result<ExitCode> {
     let mut grants = args.grants.clone();
     grants.resolve()?;
-    // Programs that leave their group, and their program, are found by another process only.
-    if args.time_limit.is_some() && !args.started && grants.makes_processes() && !observed(args) {
-        descendants::supervise().context("cannot watch over the processes of the program")?;
+    if args.time_limit.is_some() && !args.started && grants.makes_processes() {
+        watch(args)?;
     }
     let passed = (0..args.variables).map(sfi_arbitration::variable);
     let passed = passed.map(|name| std::env::var_os(&name).with_context(|| format!("`{name}` is missing")));
