@@ -1,11 +1,14 @@
 //! The data stack: push, pop, leave, and adjustments of its pointer.
 
-use super::{SP, Transform};
-use crate::analysis::regs::FLAGS;
+use super::{SP, Transform, canonical};
+use crate::analysis::regs::{FLAGS, bit};
 use crate::object::decode::Flow;
 use crate::refusal::{Reason, Refusal};
 use iced_x86::{Code as Opcode, Instruction, MemoryOperand, Mnemonic, OpKind, Register};
 use sfi_contract::layout::STACK_LEAD;
+
+/// Number of instructions after a push among which the next place that fixes r15 is looked for.
+const LOOK_AHEAD: usize = 16;
 
 impl Transform<'_, '_, '_> {
     /// Emits `lea n(%r15),%r15` so that `delta` becomes `wanted`. Flags survive.
@@ -21,7 +24,7 @@ impl Transform<'_, '_, '_> {
     /// Returns the stack slot at a distance from rsp', for a store: `%gs:n(%r15d)`.
     pub(super) fn slot_for_store(&self, distance: i64) -> MemoryOperand {
         let displ = distance - self.delta();
-        MemoryOperand::new(Register::R15D, Register::None, 1, displ, 1, false, Register::GS)
+        MemoryOperand::new(Register::R15D, Register::None, 1, displ, displacement_size(displ), false, Register::GS)
     }
 
     /// Returns the stack slot at a distance from rsp', for a load.
@@ -29,7 +32,8 @@ impl Transform<'_, '_, '_> {
         if self.full() {
             self.slot_for_store(distance)
         } else {
-            MemoryOperand::new(SP, Register::None, 1, distance - self.delta(), 1, false, Register::None)
+            let displ = distance - self.delta();
+            MemoryOperand::new(SP, Register::None, 1, displ, displacement_size(displ), false, Register::None)
         }
     }
 
@@ -44,8 +48,35 @@ impl Transform<'_, '_, '_> {
         if self.delta() > STACK_LEAD { self.adjust_to(0) } else { Ok(()) }
     }
 
+    /// Says whether the next place that fixes r15 needs it at rsp' after the current push.
+    fn is_last_push(&self) -> bool {
+        let facts = self.facts;
+        let mut next = facts.graph.next(self.at);
+        for _ in 0..LOOK_AHEAD {
+            let Some(at) = next else { return false };
+            if facts.graph.label[at] {
+                return canonical(facts.graph, facts.states, at) == 0;
+            }
+            match facts.code.insns[at].flow {
+                Flow::Call(_) | Flow::CallIndirect => return true,
+                Flow::Jump(dest) | Flow::Branch(dest) => return self.delta_of(dest) == 0,
+                Flow::Next => {}
+                _ => return false,
+            }
+            if facts.effects[at].writes & bit(Register::RSP) != 0 {
+                return false;
+            }
+            next = facts.graph.next(at);
+        }
+        false
+    }
+
     pub(super) fn push(&mut self, ins: Instruction) -> Result<(), Refusal> {
         self.stats.stores += 1;
+        if self.is_last_push() {
+            // r15 moves before the store, which then needs no displacement.
+            self.adjust_to(-8)?;
+        }
         let slot = self.slot_for_store(-8);
         match (ins.code(), ins.op0_kind()) {
             (Opcode::Push_r64, _) if ins.op0_register() != Register::RSP => {
@@ -200,4 +231,9 @@ impl Transform<'_, '_, '_> {
         load.set_op1_kind(OpKind::Memory);
         self.put_operand(load, true, false)
     }
+}
+
+/// Returns the size that iced takes for a displacement: 0 is none, and 1 the shortest that fits.
+fn displacement_size(displacement: i64) -> u32 {
+    u32::from(displacement != 0)
 }
