@@ -96,7 +96,7 @@ pub(crate) struct FlowGraph {
     ways: PerInsn<Way>,
     /// Instructions that code or data names: branch targets, symbols, taken addresses.
     pub label: PerInsn<bool>,
-    /// Targets of jumps that come after them in the section.
+    /// Targets of jumps that come after them in the section, with no call in between.
     pub looped: PerInsn<bool>,
     /// Instructions at the end of a symbol's extent.
     pub end: PerInsn<bool>,
@@ -323,14 +323,21 @@ pub(crate) fn build(
     let mut jumped = code.per_insn(false);
     let mut looped = code.per_insn(false);
     let mut ways = ways(code);
-    for (at, way) in ways.iter_enumerated().filter(|(_, way)| way.target != NOWHERE) {
+    let mut called = None;
+    for (at, way) in ways.iter_enumerated() {
+        if matches!(code.insns[at].flow, Flow::Call(_) | Flow::CallIndirect) {
+            called = Some(at);
+        }
+        if way.target == NOWHERE {
+            continue;
+        }
         let target = InsnIndex::from(way.target as usize);
         label[target] = true;
         if way.kind == WayKind::Next {
             entry[target] = true;
         } else {
             jumped[target] = true;
-            looped[target] |= target <= at;
+            looped[target] |= target <= at && called.is_none_or(|call| call < target);
         }
     }
     for (target, taken) in addresses.taken.iter_enumerated() {
