@@ -1,9 +1,11 @@
 //! Phase 7d: units whose indirect jumps leave no register free, or whose flags are live across one.
 //!
-//! Every label that such a jump may reach gets a landing pad. The jump saves a register (and the
-//! flags) to the TCB page and uses the register for its unsafe region. The pad restores them and
-//! goes on to the label. The pad's address takes the place of the label's. Switches that jump by an
-//! array of slots need no pads, and their slots lead to the labels.
+//! Every label that the indirect jumps of such a unit may reach gets a landing pad. A jump saves a
+//! register (and the flags) to the TCB page and uses the register for its unsafe region. The pad
+//! restores them and goes on to the label. The pad's address takes the place of the label's.
+//!
+//! Switches that jump by an array of slots need no pads, and their slots lead to the labels. So a
+//! label that only they reach has none.
 //!
 //! Receivers ([`crate::analysis::receive`]) have pads too, which cut the control stack.
 
@@ -38,18 +40,20 @@ impl Pads {
         arrays: &Arrays,
     ) -> Pads {
         let mut pads = Pads { receivers: graph.far.all().collect(), ..Pads::default() };
+        let mut jumps = Vec::new();
         for (at, insn) in code.insns.iter_enumerated() {
             let leaves = || matches!(graph.jump_kind(at), JumpKind::Tail | JumpKind::Far);
             if insn.flow != Flow::JumpIndirect || leaves() || arrays.is_part(at) {
                 continue;
             }
+            jumps.push(at);
             let flags = live.after[at] & FLAGS != 0;
             if flags || jump_register(&insn.ins, live, counts, at).is_none() {
                 *pads.units.entry(graph.unit[at]).or_default() |= flags;
             }
         }
-        for unit in pads.units.keys() {
-            pads.labels.extend(graph.interior.get(unit).into_iter().flatten());
+        for at in jumps.into_iter().filter(|at| pads.units.contains_key(&graph.unit[*at])) {
+            pads.labels.extend(graph.jump_targets(at));
         }
         pads
     }
