@@ -259,7 +259,8 @@ impl Graph {
         for symbol in &pair.old.symbols {
             let Place::Section(section) = symbol.place else { continue };
             let Some(to) = old.text.at(section, symbol.value) else { continue };
-            let inner = jumped[to] || self.taken[to] || old.is_padded_part(symbol, to);
+            let cold = jumped[to] && old.begins_cold_part(section, symbol.value);
+            let inner = cold || self.taken[to] || old.is_padded_part(symbol, to);
             if is_open(symbol) || (is_function(symbol) && (pointed[to] || !inner)) {
                 self.entry[to] = true;
                 self.open[to] |= is_open(symbol) || pointed[to];

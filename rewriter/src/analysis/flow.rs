@@ -355,9 +355,10 @@ pub(crate) fn build(
         let Some(target) = code.at(section, symbol.value) else { continue };
         label[target] = true;
         let function = symbol.is_function();
-        // A local function symbol that only jumps and switches reach is a .cold part and no
-        // function.
-        let inside = jumped[target] || addresses.taken[target] || code.is_padded_part(index, target);
+        // A local function that only jumps reach is a function, unless its name is that of a cold
+        // part. A label that switches reach is none.
+        let cold = jumped[target] && code.begins_cold_part(target);
+        let inside = cold || addresses.taken[target] || code.is_padded_part(index, target);
         if symbol.is_open() || (function && (addresses.pointed[target] || !inside)) {
             entry[target] = true;
         }
