@@ -57,6 +57,14 @@ impl Transform<'_, '_, '_> {
         let effects = self.facts.effects[self.at];
         let reads = effects.uses & bit(SP) != 0;
         let writes = effects.writes & bit(SP) != 0;
+        if let Some(target) = self.loaded_register(&ins) {
+            // mov home,%target ; mov d(%target),%target
+            self.busy |= bit(target);
+            self.load_home(target)?;
+            let mut replaced = ins;
+            replace(&mut replaced, SP, target);
+            return self.lower(replaced);
+        }
         // The scratch register takes r15's place in the instruction.
         let scratch = self.scratch(high_byte_avoid(&ins), HOME_SLOT)?;
         if reads || !is_whole_write(&ins) {
@@ -69,6 +77,24 @@ impl Transform<'_, '_, '_> {
             self.put_new(Instruction::with2(Opcode::Mov_rm64_r64, self.home(true), scratch.register))?;
         }
         self.release(scratch)
+    }
+
+    /// Returns the register that an instruction loads, or computes an address in, if it holds
+    /// nothing before. It can hold r15, which the operand's address names.
+    fn loaded_register(&self, ins: &Instruction) -> Option<Register> {
+        let insn = &self.facts.code.insns[self.at];
+        let loads = matches!(
+            ins.mnemonic(),
+            Mnemonic::Mov | Mnemonic::Movzx | Mnemonic::Movsx | Mnemonic::Movsxd | Mnemonic::Lea
+        );
+        // Thread locals and relocated displacements have code of their own, which may need both.
+        let plain = ins.segment_prefix() == Register::None && insn.disp_reloc.is_none();
+        let target = ins.op0_register();
+        let whole = ins.op0_kind() == OpKind::Register && (target.is_gpr64() || target.is_gpr32());
+        let stack = [SP, Register::RSP].contains(&target.full_register());
+        let unused = self.facts.effects[self.at].uses & bit(target) == 0;
+        (loads && plain && ins.op1_kind() == OpKind::Memory && whole && !stack && unused)
+            .then(|| target.full_register())
     }
 
     /// Returns the instruction with r15's home as its memory operand, if one instruction can do it.
