@@ -8,7 +8,7 @@ pub(crate) struct Starts {
 }
 
 impl Starts {
-    /// No instruction starts at the offsets from 0 to `end`.
+    /// Makes the set of no offset, for offsets up to `end`.
     pub(crate) fn new(end: usize) -> Starts {
         Starts { bits: vec![0; end / 64 + 1], before: Vec::new() }
     }
