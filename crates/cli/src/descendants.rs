@@ -6,8 +6,9 @@
 
 use rustix::io::Errno;
 use rustix::process::{
-    Pid, Signal, WaitId, WaitIdOptions, WaitOptions, getpid, kill_process, set_child_subreaper, waitid, waitpid,
+    Pid, Signal, WaitId, WaitIdOptions, WaitOptions, getpid, kill_process, set_child_subreaper, wait, waitid,
 };
+use std::time::{Duration, Instant};
 
 /// Goes on in a new process. This one ends all that comes of that one when it has ended.
 ///
@@ -20,22 +21,33 @@ pub fn supervise() -> std::io::Result<()> {
     sfi_loader::supervise(move || end(own))
 }
 
+/// Time between two looks at children that were killed.
+const LOOK: Duration = Duration::from_micros(100);
+/// The longest time without an end of any of them.
+const PATIENCE: Duration = Duration::from_secs(5);
+
 /// Ends all children of this process, and theirs, until none is left. Those with other rights
-/// (setuid) take no signal and stay.
+/// (setuid) take no signal and stay. So do those that such a process traces.
 fn end(own: Pid) {
+    let mut last = Instant::now();
     let any = || {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         !matches!(waitid(WaitId::All, options), Err(Errno::CHILD))
     };
     while any() {
         let Ok(children) = children(own) else { return };
-        let killed: Vec<&Pid> = children.iter().filter(|pid| kill_process(**pid, Signal::KILL).is_ok()).collect();
-        if killed.is_empty() && !children.is_empty() {
+        let killed = children.iter().filter(|pid| kill_process(**pid, Signal::KILL).is_ok()).count();
+        if killed == 0 && !children.is_empty() {
             return;
         }
-        // The children of a process come when it is gone.
-        for pid in killed {
-            let _ = waitpid(Some(*pid), WaitOptions::empty());
+        // The children of a process come when it is gone. One that a descendant traces is not gone
+        // before that descendant is, so nobody waits for it.
+        std::thread::sleep(LOOK);
+        while let Ok(Some(_)) = wait(WaitOptions::NOHANG) {
+            last = Instant::now();
+        }
+        if last.elapsed() > PATIENCE {
+            return;
         }
     }
 }

@@ -150,6 +150,35 @@ fn a_signal_is_no_way_out_of_a_time_limit() {
     assert!(!bench.path("mark").exists());
 }
 
+/// A process that another one traces ends when that one has ended. Nobody waits for it before.
+#[test]
+fn who_is_traced_is_not_waited_for() {
+    let bench = hostile("write");
+    bench.write("trace.c", TRACE);
+    succeed(Command::new("gcc").args(["-O2", "-w", "trace.c", "-o", "sh"]).current_dir(bench.directory()));
+    fs::create_dir(bench.path("d")).expect("made");
+    let shell = format!("/bin/sh={}", bench.path("sh").display());
+    let mut run = sfi(&bench, &["run", "--no-cache", "--time-limit", "60", "--dir", "d", "--program", &shell]);
+    let start = std::time::Instant::now();
+    let status = run.args(["./hostile", "--", "wait"]).stdout(Stdio::null()).status();
+    assert_eq!(status.expect("runs").code(), Some(7));
+    assert!(start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
+}
+
+/// Leaves a process that is traced by a child of its sibling. All have left their group.
+const TRACE: &[u8] = b"#include <sys/ptrace.h>\n#include <sys/wait.h>\n#include <unistd.h>\n\
+    int main(void) {\n\
+        int traced = fork();\n\
+        if (!traced) { setsid(); for (;;) pause(); }\n\
+        if (!fork()) {\n\
+            setsid();\n\
+            if (!fork()) { setsid(); ptrace(PTRACE_SEIZE, traced, 0, 0); for (;;) pause(); }\n\
+            for (;;) pause();\n\
+        }\n\
+        usleep(300000);\n\
+        return 0;\n\
+    }\n";
+
 /// The same for the programs of a manifest with a limit.
 #[test]
 fn a_time_limit_ends_what_domains_of_a_manifest_left() {
@@ -238,17 +267,35 @@ fn signals_pass_to_a_program_with_a_time_limit() {
     let bench = Bench::new();
     let file = root().join("fixtures/processes/signalled.c");
     succeed(sfi(&bench, &["cc", "-O2", "-w"]).arg(file).args(["-o", "signalled"]));
-    let begin = |words: &[&str]| {
-        let mut run = sfi(&bench, &["run", "--no-cache", "--fork", "--time-limit", "60", "./signalled", "--"]);
-        let mut run = run.args(words).stdout(Stdio::piped()).process_group(0).spawn().expect("runs");
+    let begin = |options: &[&str], words: &[&str]| {
+        let mut run = sfi(&bench, &["run", "--no-cache"]);
+        let mut run = run
+            .args(options)
+            .args(["./signalled", "--"])
+            .args(words)
+            .stdout(Stdio::piped())
+            .process_group(0)
+            .spawn()
+            .expect("runs");
         let mut output = BufReader::new(run.stdout.take().expect("piped"));
         let mut text = String::new();
         output.read_line(&mut text).expect("a line");
         assert_eq!(text, "ready\n");
         (Pid::from_child(&run), run, output)
     };
+    let children = |pid: Pid| {
+        let number = pid.as_raw_nonzero();
+        fs::read_to_string(format!("/proc/{number}/task/{number}/children")).expect("a list")
+    };
+    // Who may not fork needs no second process.
+    let (pid, mut run, _) = begin(&["--time-limit", "60"], &[]);
+    assert_eq!(children(pid), "");
+    kill_process(pid, Signal::USR1).expect("sent");
+    assert_eq!(run.wait().expect("ended").code(), Some(10));
+    let begin = |words: &[&str]| begin(&["--fork", "--time-limit", "60"], words);
     // To the command alone: once.
     let (pid, mut run, _) = begin(&[]);
+    assert_ne!(children(pid), "");
     for (signal, wait) in [(Signal::TERM, 100), (Signal::TERM, 100), (Signal::USR1, 0)] {
         kill_process(pid, signal).expect("sent");
         std::thread::sleep(Duration::from_millis(wait));
