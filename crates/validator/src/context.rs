@@ -73,7 +73,8 @@ impl<'p, 'a> Context<'p, 'a> {
         let stops = |&at: &Index| {
             let (section, offset) = old.place[at];
             let calls = matches!(old.flow[at], Flow::Call(_) | Flow::CallIndirect);
-            calls && new.run(section as usize, offset, until[at]).any(|insn| insn.ins.code() == Opcode::Ud2)
+            (calls || old.text.insns[at].is_nop())
+                && new.run(section as usize, offset, until[at]).any(|insn| insn.ins.code() == Opcode::Ud2)
         };
         let stops = (0..old.flow.len()).filter(stops).collect();
         Ok(Context { pair, old, new, pads, starts, until, stops, budgeted })

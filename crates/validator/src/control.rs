@@ -6,6 +6,7 @@ use crate::facts::is_callers;
 use crate::machine::Machine;
 use crate::object::{Spot, is_open};
 use crate::sets::{self, RAX, Set, whole};
+use crate::system::Line;
 use crate::value::{Id, Node};
 use crate::walk::{Block, Callee, Edge, Op, Stand, Walk, Way};
 use iced_x86::{Code as Opcode, FlowControl, Instruction, Mnemonic, OpKind, Register};
@@ -348,7 +349,10 @@ impl Walk<'_, '_, '_> {
         if lost != 0 {
             block.ops.push(Op::Lose(at, lost));
         }
-        block.ops.push(Op::Call(at, Callee::System, 0));
+        let (old, graph) = (&self.context.old, self.graph);
+        let line = Line { effects: &graph.effects, before: |at| graph.only_before(old, at) };
+        let taken = line.arguments(old, at);
+        block.ops.push(Op::Call(at, Callee::System { taken }, 0));
         let lost = self.lives_where(at, |to| [RAX, 1, 11].contains(&to));
         if lost != 0 {
             block.ops.push(Op::Lose(at, lost));

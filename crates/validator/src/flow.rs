@@ -423,8 +423,8 @@ impl Function<'_, '_, '_> {
     fn call(&mut self, at: Index, callee: Callee, own: u32, state: State, summary: &mut Summary) -> State {
         let mut after = state;
         match callee {
-            Callee::System => {
-                self.need(at, wholes(&[RAX, 7, 6, 2, 10, 8, 9]), state, summary, "the system call takes");
+            Callee::System { taken } => {
+                self.need(at, wholes(&[RAX]) | wholes(taken), state, summary, "the system call takes");
                 after.gain(wholes(&[RAX, 1, 11]));
                 return after;
             }

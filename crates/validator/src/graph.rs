@@ -3,13 +3,13 @@
 
 use crate::code::{Dest, Flow, Index, Old, falls_through};
 use crate::context::Context;
-use crate::endless;
 use crate::facts::{Fact, Facts, named_place};
 use crate::jump_tables::{self, JumpTables};
 use crate::landings::{Landing, Unwinding};
 use crate::leaves::Leaves;
 use crate::object::{is_function, is_open, is_weak, kind};
 use crate::sets::{Effects, RBP, RSP, effects};
+use crate::system;
 use iced_x86::{InstructionInfoFactory, Mnemonic, OpKind, Register};
 use sfi_elf::Place;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -160,12 +160,11 @@ impl Graph {
 
     /// Says whether a call is of a function that never returns.
     pub(crate) fn is_endless(&self, old: &Old<'_, '_>, call: Index) -> bool {
-        self.stops.contains(&call)
-            || self.only_before(old, call).is_some_and(|before| endless::exits(old, before, call))
+        self.stops.contains(&call) || self.only_before(old, call).is_some_and(|before| system::exits(old, before, call))
     }
 
     /// Returns the instruction before one, if control comes from nowhere else.
-    fn only_before(&self, old: &Old<'_, '_>, at: Index) -> Option<Index> {
+    pub(crate) fn only_before(&self, old: &Old<'_, '_>, at: Index) -> Option<Index> {
         at.checked_sub(1).filter(|before| old.text.next(*before) == Some(at) && !self.label[at])
     }
 

@@ -11,7 +11,7 @@
 //! - `object`: both files, with their sections paired.
 //! - `code`: the instructions.
 //! - `frames`, `landings`: the unwind tables.
-//! - `facts`, `leaves`, `endless`, `graph`: the original's control flow.
+//! - `facts`, `leaves`, `endless`, `system`, `graph`: the original's control flow.
 //! - `context`: both programs side by side.
 //! - `walk`, `control`, `between`, `stops`, `arrays`, `copies`, `masked`: the lockstep. `alike`
 //!   handles the common case, `machine` over `value` all others.
@@ -54,6 +54,7 @@ mod sets;
 mod stops;
 mod strings;
 mod sums;
+mod system;
 mod tables;
 mod value;
 mod walk;

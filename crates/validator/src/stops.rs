@@ -1,5 +1,5 @@
-//! Traps after calls that are not to return: the original code after such a call belongs to other
-//! paths only.
+//! Traps after calls that are not to return, and at padding that is not to be reached: the original
+//! code after it belongs to other paths only.
 
 use crate::code::{Flow, Index, Old};
 use crate::difference::{Difference, unproved, wrong};
@@ -12,7 +12,10 @@ impl Walk<'_, '_, '_> {
     /// Checks the trap of the new code after a call. It may stand where the original program goes
     /// on only if the call does not return.
     pub(crate) fn stops(&self, call: Index, stand: &Stand) -> Result<(), Difference> {
-        if self.new_insn(stand.place)?.ins.code() != Opcode::Ud2 {
+        // A label of padding has a charge of a budget.
+        let (section, offset) = stand.place;
+        let trap = (section, offset + self.context.charge(stand.place).unwrap_or(0));
+        if self.new_insn(trap)?.ins.code() != Opcode::Ud2 {
             return wrong("the trap after a call does not follow it");
         }
         let old = &self.context.old;

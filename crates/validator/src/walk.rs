@@ -25,8 +25,8 @@ pub(crate) enum Callee {
     /// A function that this object does not know. `count`: %al may hold the number of vector
     /// registers that are passed.
     Unknown { count: bool },
-    /// The kernel.
-    System,
+    /// The kernel. `taken`: the registers of arguments that this system call has.
+    System { taken: &'static [usize] },
 }
 
 /// The effect of a piece of code on the validity of registers.

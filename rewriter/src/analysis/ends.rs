@@ -1,4 +1,4 @@
-//! Phase 6b: calls after which the new code stops.
+//! Phase 6b: calls, and labels of padding, after which the new code stops.
 //!
 //! Compilers place code that other paths reach after a call of a function that never returns. Some
 //! analyses leave out the way past such a call, because that code expects another stack, or other
@@ -7,6 +7,9 @@
 //! A function never returns by its name only if the object does not define it. The object's own
 //! function of that name is one like any other. If another object's function of that name returns,
 //! it returns to the trap.
+//!
+//! A switch's entry for values that never occur may lead to the function's end, where padding is.
+//! If something is on the stack there, the padding does not lead into the next function.
 
 use crate::analysis::depth::{Height, States};
 use crate::analysis::flow::FlowGraph;
@@ -16,7 +19,7 @@ use crate::object::read::Place;
 use foldhash::HashSet;
 use sfi_contract::names;
 
-/// Returns the calls after which the new code stops.
+/// Returns the calls and labels of padding after which the new code stops.
 pub(crate) fn find(code: &Code<'_, '_>, graph: &FlowGraph, states: &States) -> HashSet<InsnIndex> {
     let mut reached = code.per_insn(false);
     for at in code.insns.keys() {
@@ -31,22 +34,24 @@ pub(crate) fn find(code: &Code<'_, '_>, graph: &FlowGraph, states: &States) -> H
         };
         code.ends_cold_part(at) || ((entry || reached[behind]) && (other_stack || never_returns(code, at)))
     };
-    code.insns
-        .keys()
-        .filter(|&at| matches!(code.insns[at].flow, Flow::Call(_) | Flow::CallIndirect))
-        .filter(stops)
-        .collect()
+    let calls = code.insns.keys().filter(|&at| matches!(code.insns[at].flow, Flow::Call(_) | Flow::CallIndirect));
+    let ends = |&at: &InsnIndex| {
+        let above = matches!(states[at].rsp, Height::Known(height) if height != 0);
+        graph.label[at] && above && behind(code, graph, at).is_some_and(|behind| graph.entry[behind])
+    };
+    let padding = code.insns.keys().filter(|&at| code.insns[at].is_nop());
+    calls.filter(stops).chain(padding.filter(ends)).collect()
 }
 
-/// Returns the instruction that control reaches after a call and its padding. `None` if that is a
-/// trap.
-fn behind(code: &Code<'_, '_>, graph: &FlowGraph, call: InsnIndex) -> Option<InsnIndex> {
-    let mut next = call.next();
+/// Returns the instruction that control reaches after an instruction and padding. `None` if that is
+/// a trap.
+fn behind(code: &Code<'_, '_>, graph: &FlowGraph, at: InsnIndex) -> Option<InsnIndex> {
+    let mut next = at.next();
     while code.insns.get(next).is_some_and(|insn| insn.is_nop() && !graph.label[next]) {
         next = next.next();
     }
     let insn = code.insns.get(next)?;
-    (insn.section == code.insns[call].section && insn.flow != Flow::Stop).then_some(next)
+    (insn.section == code.insns[at].section && insn.flow != Flow::Stop).then_some(next)
 }
 
 /// Says whether an instruction calls a function of another object that never returns.

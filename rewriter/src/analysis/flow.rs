@@ -363,10 +363,12 @@ pub(crate) fn build(
             entry[target] = true;
         }
     }
-    // A taken label outside every function's extent is a function that lacks a symbol.
+    // A taken label outside every function's extent is a function that lacks a symbol. But a switch
+    // may name the padding behind its function, see `ends`.
     let mut presumed = Vec::new();
     for (at, insn) in code.insns.iter_enumerated().filter(|(at, _)| addresses.taken[*at] && !inner.contains(at)) {
-        if !entry[at] && function_around(code, insn).is_none() {
+        let behind_switch = insn.is_nop() && end[at] && !addresses.pointed[at];
+        if !entry[at] && !behind_switch && function_around(code, insn).is_none() {
             entry[at] = true;
             presumed.push(at);
         }

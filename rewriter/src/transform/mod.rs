@@ -58,7 +58,7 @@ pub(crate) struct Facts<'x, 'o, 'a> {
     pub graph: &'x FlowGraph,
     pub effects: &'x AllEffects,
     pub states: &'x States,
-    /// Calls that a trap follows.
+    /// Calls and labels of padding that a trap follows.
     pub stops: &'x HashSet<InsnIndex>,
     pub live: &'x Liveness,
     /// Says for each instruction whether %al may hold a count of vector registers (see `count`).
@@ -213,7 +213,7 @@ impl<'x, 'o, 'a> Transform<'x, 'o, 'a> {
         self.stats.instructions += 1;
         if insn.is_nop() {
             self.dropped += self.facts.code.insns[at].ins.len() as u64;
-            return Ok(());
+            return if self.facts.stops.contains(&at) { self.stop() } else { Ok(()) };
         }
         if self.absorbed.contains(&at) || (self.facts.arrays.is_part(at) && insn.flow == Flow::Next) {
             return Ok(());
