@@ -1,5 +1,5 @@
 /* The validator and the call handler. */
-#include "pgsfi.h"
+#include "function.h"
 
 #include "access/htup_details.h"
 #include "catalog/pg_proc.h"
@@ -7,39 +7,10 @@
 #include "commands/trigger.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
-#include "utils/geo_decls.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/syscache.h"
-
-/* The way of quick_call for an argument. */
-typedef struct QuickArgument {
-    uint8 kind;  /* a Kind */
-    uint8 word;  /* its first C argument */
-    uint16 size; /* KIND_FIXED */
-} QuickArgument;
-
-/* A function, for as long as its FmgrInfo. quick_call needs the first lines only. */
-typedef struct Function {
-    Instance *instance;
-    sfi_prepared *prepared;
-    Caller caller;
-    Oid role;
-    int count;
-    QuickArgument quick_arguments[MAX_WORDS];
-    Oid quick_result; /* the type, if quick_call makes the value itself */
-    bool quick;       /* no block, and only arguments that quick_call knows */
-    bool strict;
-    bool set;
-    bool rows;    /* some values are rows */
-    bool block;   /* gets a CallBlock */
-    SupportCache support;
-    char *symbol;
-    Oid arguments[FUNC_MAX_ARGS];
-    Crossing crossings[FUNC_MAX_ARGS];
-    Crossing result;
-} Function;
 
 /* Splits `library:symbol`. The symbol is the function's name if there is none. */
 static void split(const char *source, const char *name, char **library, char **symbol)
@@ -191,14 +162,14 @@ static bool has_changed(const Function *function)
     return changed;
 }
 
-static Function *lookup(FunctionCallInfo fcinfo)
+Function *pgsfi_function(FmgrInfo *info)
 {
-    Function *function = fcinfo->flinfo->fn_extra;
+    Function *function = info->fn_extra;
 
     if (likely(function && function->role == GetUserId() && !(function->rows && has_changed(function)))) return function;
-    function = MemoryContextAllocZero(fcinfo->flinfo->fn_mcxt, sizeof *function);
-    describe(fcinfo->flinfo->fn_oid, function, fcinfo->flinfo->fn_mcxt, false);
-    fcinfo->flinfo->fn_extra = function;
+    function = MemoryContextAllocZero(info->fn_mcxt, sizeof *function);
+    describe(info->fn_oid, function, info->fn_mcxt, false);
+    info->fn_extra = function;
     return function;
 }
 
@@ -354,49 +325,6 @@ static Datum call_set(Function *function, FunctionCallInfo fcinfo)
     return (Datum) 0;
 }
 
-/* The bytes of an argument and the word that gets their address. */
-typedef struct Piece {
-    const void *bytes;
-    Size length;
-    sfi_value *word;
-} Piece;
-
-/* Detoasts a value. Most are not compressed and in their row. */
-static inline struct varlena *plain(Datum value)
-{
-    struct varlena *bytes = (struct varlena *) DatumGetPointer(value);
-
-    return likely(VARATT_IS_4B_U(bytes) || (VARATT_IS_1B(bytes) && !VARATT_IS_1B_E(bytes))) ? bytes
-                                                                                             : pg_detoast_datum_packed(bytes);
-}
-
-/* Says whether the callee may read these bytes where they lie. Code of mode write may load from any
- * address, but the compiler counts on aligned numbers. */
-static inline bool stays(const Instance *instance, Kind kind, const void *bytes)
-{
-    return instance->in_place && (kind == KIND_TEXT || ((uintptr_t) bytes & 7) == 0);
-}
-
-/* Copies bytes. A point is two words, which need no call. */
-static inline void copy_piece(void *to, const void *from, Size length)
-{
-    if (length == sizeof(Point)) memcpy(to, from, sizeof(Point));
-    else memcpy(to, from, length);
-}
-
-/* Finds the points of a polygon. */
-static inline const char *points_of(struct varlena *bytes, Size *count)
-{
-    const char *data = VARDATA_ANY(bytes);
-    Size most = (VARSIZE_ANY_EXHDR(bytes) - (offsetof(POLYGON, p) - VARHDRSZ)) / sizeof(Point);
-    int32 said;
-
-    /* A short header moves the rest of the value. */
-    memcpy(&said, data, sizeof said);
-    *count = Min((Size) said, most);
-    return data + (offsetof(POLYGON, p) - VARHDRSZ);
-}
-
 /* Calls a function whose arguments are numbers and a few bytes: most calls. */
 static Datum quick_call(Function *function, FunctionCallInfo fcinfo)
 {
@@ -409,68 +337,23 @@ static Datum quick_call(Function *function, FunctionCallInfo fcinfo)
     pgsfi_progress.caller = &function->caller;
     for (int i = 0; i < count; i++) {
         QuickArgument argument = function->quick_arguments[i];
-        Datum value = fcinfo->args[i].value;
-        sfi_value *word = &words[argument.word];
 
         if (unlikely(fcinfo->args[i].isnull)) elog(ERROR, "a STRICT function got NULL");
-        if (argument.kind == KIND_WORD || argument.kind == KIND_FLOAT8) {
-            *word = sfi_u(value);
-            continue;
-        }
-        if (argument.kind == KIND_FLOAT4) {
-            *word = sfi_f32(DatumGetFloat4(value));
-            continue;
-        }
-        if (argument.kind == KIND_FIXED) {
-            end->bytes = DatumGetPointer(value);
-            end->length = argument.size;
-        } else if (argument.kind == KIND_POLYGON) {
-            Size points;
-
-            end->bytes = points_of(plain(value), &points);
-            end->length = points * sizeof(Point);
-            word[1] = sfi_u(points);
-        } else {
-            struct varlena *bytes = plain(value);
-
-            end->bytes = VARDATA_ANY(bytes);
-            end->length = VARSIZE_ANY_EXHDR(bytes);
-            word[1] = sfi_u(end->length);
-        }
-        if (stays(instance, argument.kind, end->bytes)) {
-            *word = sfi_u((uintptr_t) end->bytes);
-        } else {
-            size += TYPEALIGN(16, end->length + 1);
-            end->word = word;
-            end++;
-        }
+        if (put_quick(instance, argument, fcinfo->args[i].value, &words[argument.word], end)) size += piece_room(end++);
     }
     if (end > pieces) {
         char *room = pgsfi_room(instance, function->prepared, size);
 
-        for (const Piece *piece = pieces; piece < end; piece++) {
-            copy_piece(room, piece->bytes, piece->length);
-            *piece->word = sfi_u((uintptr_t) room);
-            room += TYPEALIGN(16, piece->length + 1);
-        }
+        for (const Piece *piece = pieces; piece < end; piece++) room = put_piece(piece, room);
     }
     result = pgsfi_call(instance, function->prepared, words);
-    switch (function->quick_result) {
-    case FLOAT8OID: return Float8GetDatum(result.f);
-    case INT4OID: return Int32GetDatum((int32) result.u);
-    case BOOLOID: return BoolGetDatum((result.u & 0xff) != 0);
-    default: {
-        Found found = {instance, function->prepared, result, 0, false};
-
-        return pgsfi_take(&function->result, &found);
-    }
-    }
+    return take_quick(function, result);
 }
 
 PG_FUNCTION_INFO_V1(sfi_pg_call_handler);
 Datum sfi_pg_call_handler(PG_FUNCTION_ARGS)
 {
-    Function *function = lookup(fcinfo);
+    Function *function = pgsfi_function(fcinfo->flinfo);
 
     if (likely(function->quick)) return quick_call(function, fcinfo);
     pgsfi_progress.caller = &function->caller;

@@ -35,6 +35,10 @@ static sfi_status write_line(sfi_host_call *call, int level, uint64 pointer, uin
     MemoryContext context = CurrentMemoryContext;
 
     if (pgsfi_progress.instance) pgsfi_progress.instance->counts.asked++;
+    if (pgsfi_progress.batch) {
+        pgsfi_progress.asked = true;
+        return SFI_OK;
+    }
     if (length > LINE) length = LINE;
     if (sfi_host_read(call, pointer, line, length, NULL) != SFI_OK) return SFI_HOST;
     line[length] = 0;

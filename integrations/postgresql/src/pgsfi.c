@@ -13,6 +13,7 @@ int pgsfi_memory = 64 * 1024;
 int pgsfi_stack = 8 * 1024;
 int pgsfi_time_limit = 0;
 bool pgsfi_timing = false;
+int pgsfi_batch = 0;
 int pgsfi_penalty = 0;
 int pgsfi_penalty_limit = 60 * 60 * 1000;
 char *pgsfi_directories;
@@ -83,6 +84,8 @@ void _PG_init(void)
                             0, INT_MAX, PGC_SUSET, GUC_UNIT_MS, NULL, NULL, NULL);
     DefineCustomBoolVariable("sfi.timing", "Measures the time of calls for sfi.stats.", NULL, &pgsfi_timing, false, PGC_SUSET, 0,
                              NULL, NULL, NULL);
+    DefineCustomIntVariable("sfi.batch", "Most rows for which a filter calls a function at once. 0 and 1 are one by one.", NULL,
+                            &pgsfi_batch, 0, 0, 256, PGC_USERSET, 0, NULL, NULL, NULL);
     DefineCustomIntVariable("sfi.penalty", "Time for which the libraries of a role do not run after a fault, twice as long for each further one.",
                             "0 is no penalty.", &pgsfi_penalty, 0, 0, INT_MAX / 2, PGC_SUSET, GUC_UNIT_MS, NULL, NULL, NULL);
     DefineCustomIntVariable("sfi.penalty_limit", "Longest penalty.", NULL, &pgsfi_penalty_limit, 60 * 60 * 1000, 0,
@@ -94,4 +97,5 @@ void _PG_init(void)
     MarkGUCPrefixReserved("sfi");
     keep_compiler_off();
     pgsfi_shared_init();
+    pgsfi_batch_init();
 }

@@ -39,6 +39,7 @@ typedef struct Column {
 typedef struct Counts {
     uint64 calls;
     uint64 asked;       /* calls of the server by the domain */
+    uint64 shared;      /* calls that had no crossing of their own */
     uint64 nanoseconds; /* in calls while sfi.timing is on */
     uint64 faults;
 } Counts;
@@ -63,6 +64,7 @@ typedef struct Instance {
     bool in_place; /* its functions read arguments where the server has them */
     sfi_world *world;
     struct Entry *entries;
+    sfi_prepared *batches[4]; /* the loops over many rows, see batch.c */
     struct Answer *answer; /* to its last query in this transaction */
     OwnerRecord *record; /* of the owner; NULL if there was no place for one */
     Counts counts;
@@ -119,11 +121,17 @@ extern int pgsfi_memory;
 extern int pgsfi_stack;
 extern int pgsfi_time_limit;
 extern bool pgsfi_timing;
+extern int pgsfi_batch;
 extern int pgsfi_penalty;
 extern int pgsfi_penalty_limit;
 extern char *pgsfi_directories;
 extern char *pgsfi_command;
 extern const char *pgsfi_mode_name(void);
+/* Returns the crossings of calls. */
+static inline uint64 pgsfi_crossings(const Counts *counts)
+{
+    return counts->calls - counts->shared + counts->asked;
+}
 /* Says whether no session compiles expressions. */
 extern bool pgsfi_compiler_is_off(void);
 
@@ -141,6 +149,8 @@ extern bool pgsfi_library_from_file(const char *name);
 extern void pgsfi_check_usage(void);
 
 /* world.c */
+/* The name of the domain in its world. */
+#define LIBRARY_DOMAIN "library"
 extern Instance *pgsfi_instance(const char *library);
 extern Instance *pgsfi_instances(void);
 extern sfi_prepared *pgsfi_entry(Instance *instance, const char *symbol, const char *signature);
@@ -180,6 +190,8 @@ typedef struct Progress {
     volatile sig_atomic_t overtime;
     Instance *instance; /* of the innermost one */
     const Caller *caller; /* of the innermost one */
+    bool batch; /* the innermost one is a call for many rows, which may not ask the server */
+    bool asked; /* it did */
 } Progress;
 extern Progress pgsfi_progress;
 /* Starts the timer of this transaction. */
@@ -292,6 +304,14 @@ extern void pgsfi_take_columns(const Crossing *crossing, const Found *found, con
 /* The same for columns in the domain. */
 extern void pgsfi_take_one(const Crossing *crossing, const Found *found, Datum *values, bool *nulls);
 extern Datum pgsfi_take_row(const Crossing *crossing, const Found *found);
+
+/* batchplan.c */
+extern void pgsfi_batch_init(void);
+
+/* batchscan.c */
+/* The name of the node in plans. */
+#define BATCH_NODE "SfiBatch"
+extern const struct CustomScanMethods pgsfi_batch_methods;
 
 /* gist.c */
 typedef enum Support { SUPPORT_NONE, SUPPORT_CONSISTENT, SUPPORT_UNION, SUPPORT_PENALTY, SUPPORT_PICKSPLIT, SUPPORT_SAME } Support;

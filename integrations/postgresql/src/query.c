@@ -210,6 +210,11 @@ static sfi_status query(void *user, sfi_host_call *call, sfi_value *result)
     if (!instance)
         return SFI_HOST;
     instance->counts.asked++;
+    if (pgsfi_progress.batch) {
+        pgsfi_progress.asked = true;
+        *result = sfi_i(-1);
+        return SFI_OK;
+    }
     PG_TRY();
     {
         bool writes;
@@ -253,7 +258,8 @@ static sfi_status cell(void *user, sfi_host_call *call, sfi_value *result)
 
     if (instance) instance->counts.asked++;
     *result = sfi_i(CELL_NONE);
-    if (!answer || row >= answer->rows || column >= (uint64) answer->columns) return SFI_OK;
+    if (pgsfi_progress.batch) pgsfi_progress.asked = true;
+    if (pgsfi_progress.batch || !answer || row >= answer->rows || column >= (uint64) answer->columns) return SFI_OK;
     text = answer->cells[row * answer->columns + column];
     *result = sfi_i(CELL_NULL);
     if (!text) return SFI_OK;

@@ -170,6 +170,7 @@ static void add(Shared *all, Instance *instance)
     if (tally) {
         tally->counts.calls += now->calls - told->calls;
         tally->counts.asked += now->asked - told->asked;
+        tally->counts.shared += now->shared - told->shared;
         tally->counts.nanoseconds += now->nanoseconds - told->nanoseconds;
         tally->counts.faults += now->faults - told->faults;
     } else {
@@ -204,7 +205,7 @@ Datum sfi_pg_all_stats(PG_FUNCTION_ARGS)
         const Tally *tally = &shared->tally[i];
         const Counts *counts = &tally->counts;
         Datum values[6] = {CStringGetTextDatum(tally->library), ObjectIdGetDatum(tally->role), Int64GetDatum(counts->calls),
-                           Int64GetDatum(counts->calls + counts->asked), Int64GetDatum(counts->nanoseconds),
+                           Int64GetDatum(pgsfi_crossings(counts)), Int64GetDatum(counts->nanoseconds),
                            Int64GetDatum(counts->faults)};
         bool nulls[6] = {false};
 

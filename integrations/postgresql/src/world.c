@@ -11,8 +11,6 @@
 #include "utils/builtins.h"
 #include "utils/memutils.h"
 
-/* The name of the domain in its world. */
-#define DOMAIN_NAME "library"
 /* A number that no other file of a backend has as a rule. */
 #define SAME_FILE 200
 
@@ -66,7 +64,7 @@ static bool reads_in_place(sfi_world *world)
     sfi_prepared *promise;
     sfi_error *error;
 
-    if (sfi_prepare(world, DOMAIN_NAME, "sfi_reads_in_place", "() -> int", &promise, &error) == SFI_OK) {
+    if (sfi_prepare(world, LIBRARY_DOMAIN, "sfi_reads_in_place", "() -> int", &promise, &error) == SFI_OK) {
         sfi_prepared_free(promise);
         return true;
     }
@@ -120,11 +118,11 @@ Instance *pgsfi_instance(const char *name)
     file = memory_file(VARDATA_ANY(object), VARSIZE_ANY_EXHDR(object));
     initStringInfo(&manifest);
     appendStringInfo(&manifest,
-                     "[domains." DOMAIN_NAME "]\nobjects = [\"/proc/self/fd/%d\"]\n"
-                     "archives = [\"%s/extension/sfi-runtime.%s.a\"]\nmode = \"%s\"\n"
-                     "memory = \"%d KiB\"\nstack = \"%d KiB\"\nrestart = \"always\"\n[domains." DOMAIN_NAME
+                     "[domains." LIBRARY_DOMAIN "]\nobjects = [\"/proc/self/fd/%d\", \"%s/extension/sfi-batch.%s.o\"]\n"
+                     "archives = [\"%s/extension/sfi-runtime.%s.a\"]\nmode = \"%s\"\npointers = [\"*\"]\n"
+                     "memory = \"%d KiB\"\nstack = \"%d KiB\"\nrestart = \"always\"\n[domains." LIBRARY_DOMAIN
                      ".imports]\n%s",
-                     file, share, library.mode, library.mode, pgsfi_memory, pgsfi_stack, pgsfi_imports());
+                     file, share, library.mode, share, library.mode, library.mode, pgsfi_memory, pgsfi_stack, pgsfi_imports());
     pgsfi_progress.instance = NULL;
     pgsfi_begin();
     status = sfi_world_open_text(manifest.data, "/", config, &world, &error);
@@ -157,7 +155,7 @@ sfi_prepared *pgsfi_entry(Instance *instance, const char *symbol, const char *si
 
     for (entry = instance->entries; entry; entry = entry->next)
         if (strcmp(entry->symbol, symbol) == 0 && strcmp(entry->signature, signature) == 0) return entry->prepared;
-    if (sfi_prepare(instance->world, DOMAIN_NAME, symbol, signature, &prepared, &error) != SFI_OK) {
+    if (sfi_prepare(instance->world, LIBRARY_DOMAIN, symbol, signature, &prepared, &error) != SFI_OK) {
         char *message = pstrdup(sfi_error_message(error));
 
         sfi_error_free(error);
@@ -199,7 +197,7 @@ void pgsfi_raise(Instance *instance, sfi_status status, sfi_error *error)
         sfi_status begun;
 
         pgsfi_begin();
-        begun = sfi_world_restart(instance->world, DOMAIN_NAME, &again);
+        begun = sfi_world_restart(instance->world, LIBRARY_DOMAIN, &again);
         pgsfi_end();
         sfi_error_free(again);
         pgsfi_rethrow();
@@ -262,7 +260,7 @@ Datum sfi_pg_stats(PG_FUNCTION_ARGS)
         /* Version 1.0 of the extension has the first five. */
         Datum values[7] = {CStringGetTextDatum(i->library), ObjectIdGetDatum(i->role), CStringGetTextDatum(i->digest),
                            Int64GetDatum(i->counts.calls), Int64GetDatum(i->counts.faults),
-                           Int64GetDatum(i->counts.calls + i->counts.asked), Int64GetDatum(i->counts.nanoseconds)};
+                           Int64GetDatum(pgsfi_crossings(&i->counts)), Int64GetDatum(i->counts.nanoseconds)};
         bool nulls[7] = {false};
 
         tuplestore_putvalues(set->setResult, set->setDesc, values, nulls);

@@ -1,4 +1,5 @@
--- The functions in all forms. The interpreted languages get the points as float8[].
+-- The functions in all forms, IMMUTABLE as they are. No call has constants only, so none is folded.
+-- The interpreted languages get the points as float8[].
 CREATE EXTENSION sfi;
 SET max_parallel_workers_per_gather = 0;
 SET jit = off;
@@ -22,18 +23,18 @@ BEGIN
             clause := CASE WHEN who IN ('native', 'wasm', 'process')
                            THEN format('LANGUAGE C AS %L, %L', current_setting('table3.native'), who || '_' || what.name)
                            ELSE format('LANGUAGE sfi AS %L', who || ':poly_' || what.name) END;
-            EXECUTE format('CREATE FUNCTION %s_%s(%s) RETURNS %s VOLATILE STRICT COST %s %s', who, what.name, what.arguments, what.result, what.cost, clause);
+            EXECUTE format('CREATE FUNCTION %s_%s(%s) RETURNS %s IMMUTABLE STRICT COST %s %s', who, what.name, what.arguments, what.result, what.cost, clause);
         END LOOP;
     END LOOP;
 END $$;
 
-CREATE FUNCTION plpgsql_size(a float8[]) RETURNS float8 LANGUAGE plpgsql STRICT AS $$
+CREATE FUNCTION plpgsql_size(a float8[]) RETURNS float8 LANGUAGE plpgsql IMMUTABLE STRICT AS $$
 DECLARE s float8 := 0; n int := array_length(a, 1) / 2; j int := n - 1;
 BEGIN
     FOR i IN 0..n-1 LOOP s := s + a[2*j+1] * a[2*i+2] - a[2*i+1] * a[2*j+2]; j := i; END LOOP;
     RETURN abs(s) / 2;
 END $$;
-CREATE FUNCTION plpgsql_contains(a float8[], c float8[]) RETURNS bool LANGUAGE plpgsql STRICT COST 1000 AS $$
+CREATE FUNCTION plpgsql_contains(a float8[], c float8[]) RETURNS bool LANGUAGE plpgsql IMMUTABLE STRICT COST 1000 AS $$
 DECLARE inside bool := false; n int := array_length(a, 1) / 2; j int := n - 1;
 BEGIN
     FOR i IN 0..n-1 LOOP
@@ -43,16 +44,16 @@ BEGIN
     END LOOP;
     RETURN inside;
 END $$;
-CREATE FUNCTION plpgsql_within(a float8[], c float8[], r float8) RETURNS bool LANGUAGE plpgsql STRICT COST 1000 AS $$
+CREATE FUNCTION plpgsql_within(a float8[], c float8[], r float8) RETURNS bool LANGUAGE plpgsql IMMUTABLE STRICT COST 1000 AS $$
 BEGIN
     FOR i IN 0..array_length(a, 1) / 2 - 1 LOOP
         IF (a[2*i+1] - c[1]) ^ 2 + (a[2*i+2] - c[2]) ^ 2 > r * r THEN RETURN false; END IF;
     END LOOP;
     RETURN true;
 END $$;
-CREATE FUNCTION plpgsql_square(c float8[], side float8) RETURNS float8[] LANGUAGE plpgsql STRICT AS
+CREATE FUNCTION plpgsql_square(c float8[], side float8) RETURNS float8[] LANGUAGE plpgsql IMMUTABLE STRICT AS
     'BEGIN RETURN ARRAY[c[1] + side / 2, c[2] + side / 2, c[1] - side / 2, c[2] - side / 2]; END';
-CREATE FUNCTION plpgsql_overlaps(a float8[], b float8[]) RETURNS bool LANGUAGE plpgsql STRICT COST 1000 AS $$
+CREATE FUNCTION plpgsql_overlaps(a float8[], b float8[]) RETURNS bool LANGUAGE plpgsql IMMUTABLE STRICT COST 1000 AS $$
 DECLARE n int := array_length(a, 1) / 2; j int := n - 1; dx float8; dy float8; low float8; high float8; step float8[]; room float8[];
 BEGIN
     FOR i IN 0..n-1 LOOP
@@ -74,13 +75,13 @@ END $$;
 SELECT count(*) > 0 AS python FROM pg_available_extensions WHERE name = 'plpython3u' \gset
 \if :python
 CREATE EXTENSION plpython3u;
-CREATE FUNCTION plpython_size(a float8[]) RETURNS float8 LANGUAGE plpython3u STRICT AS $$
+CREATE FUNCTION plpython_size(a float8[]) RETURNS float8 LANGUAGE plpython3u IMMUTABLE STRICT AS $$
 n = len(a) // 2; s = 0.0; j = n - 1
 for i in range(n):
     s += a[2*j] * a[2*i+1] - a[2*i] * a[2*j+1]; j = i
 return abs(s) / 2
 $$;
-CREATE FUNCTION plpython_contains(a float8[], c float8[]) RETURNS bool LANGUAGE plpython3u STRICT COST 1000 AS $$
+CREATE FUNCTION plpython_contains(a float8[], c float8[]) RETURNS bool LANGUAGE plpython3u IMMUTABLE STRICT COST 1000 AS $$
 n = len(a) // 2; inside = False; j = n - 1; x, y = c
 for i in range(n):
     if (a[2*i+1] > y) != (a[2*j+1] > y) and x < (a[2*j] - a[2*i]) * (y - a[2*i+1]) / (a[2*j+1] - a[2*i+1]) + a[2*i]:
@@ -88,16 +89,16 @@ for i in range(n):
     j = i
 return inside
 $$;
-CREATE FUNCTION plpython_within(a float8[], c float8[], r float8) RETURNS bool LANGUAGE plpython3u STRICT COST 1000 AS $$
+CREATE FUNCTION plpython_within(a float8[], c float8[], r float8) RETURNS bool LANGUAGE plpython3u IMMUTABLE STRICT COST 1000 AS $$
 x, y = c
 for i in range(0, len(a), 2):
     if (a[i] - x) ** 2 + (a[i+1] - y) ** 2 > r * r: return False
 return True
 $$;
-CREATE FUNCTION plpython_square(c float8[], side float8) RETURNS float8[] LANGUAGE plpython3u STRICT AS $$
+CREATE FUNCTION plpython_square(c float8[], side float8) RETURNS float8[] LANGUAGE plpython3u IMMUTABLE STRICT AS $$
 return [c[0] + side / 2, c[1] + side / 2, c[0] - side / 2, c[1] - side / 2]
 $$;
-CREATE FUNCTION plpython_overlaps(a float8[], b float8[]) RETURNS bool LANGUAGE plpython3u STRICT COST 1000 AS $$
+CREATE FUNCTION plpython_overlaps(a float8[], b float8[]) RETURNS bool LANGUAGE plpython3u IMMUTABLE STRICT COST 1000 AS $$
 n = len(a) // 2; j = n - 1
 for i in range(n):
     ax, ay = a[2*j], a[2*j+1]; dx, dy = a[2*i] - ax, a[2*i+1] - ay; low, high = 0.0, 1.0

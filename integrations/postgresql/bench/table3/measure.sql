@@ -18,28 +18,31 @@ INSERT INTO queries VALUES
     (11, 'all sizes, text', false, 'COPY (SELECT landuse, p, {f}_size({p}) FROM polygons) TO ''/dev/null'''),
     (12, 'all sizes, table', false, 'INSERT INTO found SELECT landuse, NULL, NULL, {f}_size({p}) FROM polygons');
 CREATE UNLOGGED TABLE found (landuse int, name text, p polygon, size float8);
-CREATE TABLE forms (place int PRIMARY KEY, name text, compiled bool, slow bool);
-INSERT INTO forms VALUES (0, 'native', true, false), (1, 'write', true, false), (2, 'place', true, false), (3, 'full', true, false),
-    (5, 'process', true, true), (6, 'plpgsql', false, true);
+-- `functions`: the prefix of its functions, and their library. `batch`: sfi.batch, NULL for 64.
+CREATE TABLE forms (place int PRIMARY KEY, name text, compiled bool, slow bool, functions text, batch text);
+INSERT INTO forms VALUES (0, 'native', true, false, 'native'), (1, 'write', true, false, 'write'), (2, 'place', true, false, 'place'),
+    (3, 'full', true, false, 'full'), (5, 'process', true, true, 'process'), (6, 'plpgsql', false, true, 'plpgsql');
+INSERT INTO forms VALUES (8, 'write1', true, false, 'write', '0'), (9, 'full1', true, false, 'full', '0');
 \if :python
-INSERT INTO forms VALUES (7, 'plpython', false, true);
+INSERT INTO forms VALUES (7, 'plpython', false, true, 'plpython');
 \endif
 \if :wasm
-INSERT INTO forms VALUES (4, 'wasm', true, false);
+INSERT INTO forms VALUES (4, 'wasm', true, false, 'wasm');
 \endif
 CREATE FUNCTION text_of(query text, form forms) RETURNS text LANGUAGE sql AS $$
-    SELECT replace(replace(replace(replace(replace(query, '{f}', form.name), '{p}', CASE WHEN form.compiled THEN 'p' ELSE 'a' END),
+    SELECT replace(replace(replace(replace(replace(query, '{f}', form.functions), '{p}', CASE WHEN form.compiled THEN 'p' ELSE 'a' END),
         '{l}', CASE WHEN form.compiled THEN 'l' ELSE 'c' END),
         '{box}', CASE WHEN form.compiled THEN 'box ''(600,600),(400,400)''' ELSE '''{600,600,400,400}''::float8[]' END),
         '{center}', CASE WHEN form.compiled THEN 'point ''(500,500)''' ELSE '''{500,500}''::float8[]' END) $$;
 CREATE TABLE samples (query int, form text, backend int, round int, ns float8, wall float8, found bigint, crossings bigint, inside bigint);
 CREATE FUNCTION counted(form text, OUT crossings bigint, OUT inside bigint) LANGUAGE sql AS
-    'SELECT coalesce(sum(s.crossings), 0), coalesce(sum(s.nanoseconds), 0) FROM sfi.stats() s WHERE s.library = form';
+    'SELECT coalesce(sum(s.calls), 0), coalesce(sum(s.nanoseconds), 0) FROM sfi.stats() s WHERE s.library = form';
 CREATE PROCEDURE sample(q queries, f forms, backend int, round int) LANGUAGE plpgsql AS $$
 DECLARE start bigint; time bigint; found bigint; watch timestamptz; wall float8; before record; after record;
 BEGIN
     TRUNCATE found;
-    before := counted(f.name);
+    IF f.batch IS NOT NULL THEN PERFORM set_config('sfi.batch', f.batch, true); END IF;
+    before := counted(f.functions);
     watch := clock_timestamp();
     start := cpu_ns();
     IF q.text LIKE 'SELECT%' THEN EXECUTE text_of(q.text, f) INTO found;
@@ -49,7 +52,8 @@ BEGIN
     END IF;
     time := cpu_ns() - start;
     wall := extract(epoch FROM clock_timestamp() - watch) * 1e9;
-    after := counted(f.name);
+    after := counted(f.functions);
+    IF f.batch IS NOT NULL THEN SET LOCAL sfi.batch TO DEFAULT; END IF;
     INSERT INTO samples VALUES (q.place, f.name, backend, round, time, wall, found, after.crossings - before.crossings, after.inside - before.inside);
 END $$;
 -- Takes samples in this backend. Round 0 loads the libraries and does not count. The forms of a

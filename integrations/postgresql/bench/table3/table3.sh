@@ -24,7 +24,7 @@ chmod 755 "$PGHOST/table3.so" "$PGHOST/polygons.o" "$PGHOST/place.o"
 sql() { "$SFI_PG_BIN/psql" -X -q -v ON_ERROR_STOP=1 "$@"; }
 sql -v native="$PGHOST/table3" -v object="$PGHOST/polygons.o" -v place="$PGHOST/place.o" -v wasm="$wasm" \
     -f "$here/functions.sql" -f "$here/tables.sql" -f "$here/measure.sql"
-settings='-c jit=off -c max_parallel_workers_per_gather=0 -c sfi.mode=write'
+settings='-c jit=off -c max_parallel_workers_per_gather=0 -c sfi.mode=write -c sfi.batch=64'
 for ((backend = 1; backend <= ${SFI_PG_ROUNDS:-9}; backend++)); do
     PGOPTIONS=$settings sql -c "CALL rounds($backend, 2)"
 done
