@@ -18,7 +18,7 @@ bool pgsfi_batch_for(Batch *batch, Function *function)
     batch->function = function;
     batch->pointer = 0;
     batch->possible = false;
-    if (!function->quick || !function->strict || function->set || function->result.kind > KIND_FLOAT8) return false;
+    if (!function->instance->loops || !function->quick || !function->strict || function->set || function->result.kind > KIND_FLOAT8) return false;
     for (int i = 0; i < function->count; i++) {
         QuickArgument *place = &batch->places[i];
         bool real = function->quick_arguments[i].kind == KIND_FLOAT4 || function->quick_arguments[i].kind == KIND_FLOAT8;
@@ -49,7 +49,7 @@ Size pgsfi_batch_room(void)
     return Min((Size) 64 * 1024, (Size) pgsfi_stack * 1024 / 8);
 }
 
-/* Finds the function and its loop in the domain. Libraries that have no place for it have none. */
+/* Finds the function and its loop in the domain. */
 static sfi_prepared *loop_of(Batch *batch)
 {
     Instance *instance = batch->function->instance;

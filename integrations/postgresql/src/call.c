@@ -162,7 +162,7 @@ static bool has_changed(const Function *function)
     return changed;
 }
 
-Function *pgsfi_function(FmgrInfo *info)
+static inline Function *lookup(FmgrInfo *info)
 {
     Function *function = info->fn_extra;
 
@@ -171,6 +171,11 @@ Function *pgsfi_function(FmgrInfo *info)
     describe(info->fn_oid, function, info->fn_mcxt, false);
     info->fn_extra = function;
     return function;
+}
+
+Function *pgsfi_function(FmgrInfo *info)
+{
+    return lookup(info);
 }
 
 /* The arguments of a call, detoasted once. */
@@ -325,7 +330,8 @@ static Datum call_set(Function *function, FunctionCallInfo fcinfo)
     return (Datum) 0;
 }
 
-/* Calls a function whose arguments are numbers and a few bytes: most calls. */
+/* Calls a function whose arguments are numbers and a few bytes: most calls. Its way of an argument is
+ * that of put_quick, which made a call 10 ns longer here. */
 static Datum quick_call(Function *function, FunctionCallInfo fcinfo)
 {
     Instance *instance = function->instance;
@@ -337,9 +343,40 @@ static Datum quick_call(Function *function, FunctionCallInfo fcinfo)
     pgsfi_progress.caller = &function->caller;
     for (int i = 0; i < count; i++) {
         QuickArgument argument = function->quick_arguments[i];
+        Datum value = fcinfo->args[i].value;
+        sfi_value *word = &words[argument.word];
 
         if (unlikely(fcinfo->args[i].isnull)) elog(ERROR, "a STRICT function got NULL");
-        if (put_quick(instance, argument, fcinfo->args[i].value, &words[argument.word], end)) size += piece_room(end++);
+        if (argument.kind == KIND_WORD || argument.kind == KIND_FLOAT8) {
+            *word = sfi_u(value);
+            continue;
+        }
+        if (argument.kind == KIND_FLOAT4) {
+            *word = sfi_f32(DatumGetFloat4(value));
+            continue;
+        }
+        if (argument.kind == KIND_FIXED) {
+            end->bytes = DatumGetPointer(value);
+            end->length = argument.size;
+        } else if (argument.kind == KIND_POLYGON) {
+            Size points;
+
+            end->bytes = points_of(plain(value), &points);
+            end->length = points * sizeof(Point);
+            word[1] = sfi_u(points);
+        } else {
+            struct varlena *bytes = plain(value);
+
+            end->bytes = VARDATA_ANY(bytes);
+            end->length = VARSIZE_ANY_EXHDR(bytes);
+            word[1] = sfi_u(end->length);
+        }
+        if (stays(instance, argument.kind, end->bytes)) {
+            *word = sfi_u((uintptr_t) end->bytes);
+        } else {
+            end->word = word;
+            size += piece_room(end++);
+        }
     }
     if (end > pieces) {
         char *room = pgsfi_room(instance, function->prepared, size);
@@ -353,7 +390,7 @@ static Datum quick_call(Function *function, FunctionCallInfo fcinfo)
 PG_FUNCTION_INFO_V1(sfi_pg_call_handler);
 Datum sfi_pg_call_handler(PG_FUNCTION_ARGS)
 {
-    Function *function = pgsfi_function(fcinfo->flinfo);
+    Function *function = lookup(fcinfo->flinfo);
 
     if (likely(function->quick)) return quick_call(function, fcinfo);
     pgsfi_progress.caller = &function->caller;

@@ -64,7 +64,8 @@ typedef struct Instance {
     bool in_place; /* its functions read arguments where the server has them */
     sfi_world *world;
     struct Entry *entries;
-    sfi_prepared *batches[4]; /* the loops over many rows, see batch.c */
+    bool loops; /* it has those of batch.c, which make its other calls slower */
+    sfi_prepared *batches[4]; /* they */
     struct Answer *answer; /* to its last query in this transaction */
     OwnerRecord *record; /* of the owner; NULL if there was no place for one */
     Counts counts;

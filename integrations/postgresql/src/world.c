@@ -93,6 +93,7 @@ Instance *pgsfi_instance(const char *name)
     sfi_world *world;
     sfi_error *error;
     sfi_status status;
+    bool loops = pgsfi_batch > 1;
     int file;
 
     if (!pgsfi_library_read(name, &library, NULL))
@@ -103,7 +104,7 @@ Instance *pgsfi_instance(const char *name)
                         errmsg("library \"%s\" was rewritten for mode %s", name, library.mode),
                         errhint("Install it again, now that sfi.mode is full.")));
     for (found = instances; found; found = found->next)
-        if (found->role == role && strcmp(found->digest, library.digest) == 0 && strcmp(found->library, name) == 0) {
+        if (found->role == role && found->loops == loops && strcmp(found->digest, library.digest) == 0 && strcmp(found->library, name) == 0) {
             /* The same bytes may belong to another role by now. */
             own(found, library.owner);
             return found;
@@ -118,11 +119,12 @@ Instance *pgsfi_instance(const char *name)
     file = memory_file(VARDATA_ANY(object), VARSIZE_ANY_EXHDR(object));
     initStringInfo(&manifest);
     appendStringInfo(&manifest,
-                     "[domains." LIBRARY_DOMAIN "]\nobjects = [\"/proc/self/fd/%d\", \"%s/extension/sfi-batch.%s.o\"]\n"
-                     "archives = [\"%s/extension/sfi-runtime.%s.a\"]\nmode = \"%s\"\npointers = [\"*\"]\n"
+                     "[domains." LIBRARY_DOMAIN "]\nobjects = [\"/proc/self/fd/%d\"%s]\n"
+                     "archives = [\"%s/extension/sfi-runtime.%s.a\"]\nmode = \"%s\"\n%s"
                      "memory = \"%d KiB\"\nstack = \"%d KiB\"\nrestart = \"always\"\n[domains." LIBRARY_DOMAIN
                      ".imports]\n%s",
-                     file, share, library.mode, share, library.mode, library.mode, pgsfi_memory, pgsfi_stack, pgsfi_imports());
+                     file, loops ? psprintf(", \"%s/extension/sfi-batch.%s.o\"", share, library.mode) : "", share, library.mode,
+                     library.mode, loops ? "pointers = [\"*\"]\n" : "", pgsfi_memory, pgsfi_stack, pgsfi_imports());
     pgsfi_progress.instance = NULL;
     pgsfi_begin();
     status = sfi_world_open_text(manifest.data, "/", config, &world, &error);
@@ -137,6 +139,7 @@ Instance *pgsfi_instance(const char *name)
     found->library = pstrdup(name);
     found->digest = pstrdup(library.digest);
     found->role = role;
+    found->loops = loops;
     found->world = world;
     found->reads_only = strcmp(library.mode, "write") == 0 && reads_in_place(world);
     own(found, library.owner);

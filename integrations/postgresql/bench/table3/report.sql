@@ -19,18 +19,22 @@ SELECT q.name AS query, form, (ns / 1e6)::numeric(12, 1) AS ms, percent(more[1])
 FROM results r JOIN queries q ON q.place = r.query JOIN forms f ON f.name = r.form WHERE form <> 'native' OR ns > 0 ORDER BY q.place, f.place;
 \echo Nanoseconds of native C for each call, and of a call more than native C:
 SELECT q.name AS query, w.crossings AS calls, (n.ns / w.crossings)::int AS native, (w.added / w.crossings)::int AS write,
-       (i.added / w.crossings)::int AS "in place", (f.added / w.crossings)::int AS "full"
+       (i.added / w.crossings)::int AS "in place", (f.added / w.crossings)::int AS "full",
+       (w1.added / w.crossings)::int AS "write, one by one", (f1.added / w.crossings)::int AS "full, one by one"
 FROM queries q JOIN results n ON n.query = q.place AND n.form = 'native' JOIN results w ON w.query = q.place AND w.form = 'write'
     JOIN results i ON i.query = q.place AND i.form = 'place' JOIN results f ON f.query = q.place AND f.form = 'full'
+    JOIN results w1 ON w1.query = q.place AND w1.form = 'write1' JOIN results f1 ON f1.query = q.place AND f1.form = 'full1'
 ORDER BY q.place;
 \echo The share of wall-clock time in domains, with the crossings and a clock:
 SELECT q.name AS query, form, percent(inside / wall) AS inside
 FROM samples s JOIN queries q ON q.place = s.query WHERE round = -1 ORDER BY q.place, 2 DESC;
 \echo Table 3:
-SELECT q.name AS query, percent(w.more[1]) AS write, percent(i.more[1]) AS "in place", percent(f.more[1]) AS "full", percent(m.more[1]) AS wasm,
+SELECT q.name AS query, percent(w.more[1]) AS write, percent(i.more[1]) AS "in place", percent(f.more[1]) AS "full",
+       percent(w1.more[1]) AS "write, one by one", percent(f1.more[1]) AS "full, one by one", percent(m.more[1]) AS wasm,
        w.crossings AS calls, to_char(100 * p.more[1], 'FM999990') || '%' AS process,
        (p.more[1] / greatest(w.more[1], 0.0001))::numeric(10, 1) AS "process / write"
 FROM queries q JOIN results w ON w.query = q.place AND w.form = 'write' JOIN results f ON f.query = q.place AND f.form = 'full'
-    JOIN results i ON i.query = q.place AND i.form = 'place' LEFT JOIN results p ON p.query = q.place AND p.form = 'process'
+    JOIN results i ON i.query = q.place AND i.form = 'place'
+    JOIN results w1 ON w1.query = q.place AND w1.form = 'write1' JOIN results f1 ON f1.query = q.place AND f1.form = 'full1' LEFT JOIN results p ON p.query = q.place AND p.form = 'process'
     LEFT JOIN results m ON m.query = q.place AND m.form = 'wasm'
 ORDER BY q.place;

@@ -8,7 +8,9 @@ int shorter(const char *text, size_t length, int64_t than) { return (int64_t) le
 /* Faults in one row. */
 int not_every(int64_t n)
 {
-    if (n == 37) *(volatile int *) n = 1;
+    volatile int *volatile place = (volatile int *) n;
+
+    if (n == 37) *place = 1;
     return 1;
 }
 
