@@ -330,8 +330,8 @@ static Datum call_set(Function *function, FunctionCallInfo fcinfo)
     return (Datum) 0;
 }
 
-/* Calls a function whose arguments are numbers and a few bytes: most calls. Its way of an argument is
- * that of put_quick, which made a call 10 ns longer here. */
+/* Calls a function whose arguments are numbers and a few bytes: most calls. Its way of an argument
+ * is that of put_quick, which made a call 10 ns longer here. */
 static Datum quick_call(Function *function, FunctionCallInfo fcinfo)
 {
     Instance *instance = function->instance;
