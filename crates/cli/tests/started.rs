@@ -287,7 +287,7 @@ fn signals_pass_to_a_program_with_a_time_limit() {
         let number = pid.as_raw_nonzero();
         fs::read_to_string(format!("/proc/{number}/task/{number}/children")).expect("a list")
     };
-    // Who may not fork needs no second process.
+    // A program that may not fork needs no second process.
     let (pid, mut run, _) = begin(&["--time-limit", "60"], &[]);
     assert_eq!(children(pid), "");
     kill_process(pid, Signal::USR1).expect("sent");

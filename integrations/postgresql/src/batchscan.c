@@ -172,7 +172,7 @@ static void begin(CustomScanState *node, EState *estate, int flags)
     }
     state->stages = list_length(lsecond(plan->custom_private));
     state->stage = palloc0(sizeof(Stage) * state->stages);
-    for (i = 0; i < state->stages; i++) 
+    for (i = 0; i < state->stages; i++)
         begin_stage(state, &state->stage[i], list_nth(quals, i), list_nth_oid(lsecond(plan->custom_private), i));
     quals = list_copy_tail(quals, state->stages);
     state->rest = ExecInitQual(quals, &node->ss.ps);
