@@ -8,7 +8,7 @@
 use crate::analysis::depth::{Height, States};
 use crate::analysis::receive::Far;
 use crate::object::address::{Addresses, insn_of};
-use crate::object::decode::{Code, Dest, Flow, Insn, InsnIndex, PerInsn};
+use crate::object::decode::{Code, Flow, Insn, InsnIndex, PerInsn};
 use crate::object::read::Place;
 use crate::unwind::{Landing, Unwind};
 use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
@@ -129,13 +129,13 @@ pub(crate) struct FlowGraph {
 
 impl FlowGraph {
     /// Says whether a direct jump leads to a function, and not to a place inside one.
-    pub(crate) fn leads_out(&self, code: &Code<'_, '_>, dest: Dest) -> bool {
-        is_entry_jump(&self.entry, code, dest)
+    pub(crate) fn leads_out(&self, jump: InsnIndex) -> bool {
+        self.target(jump).is_none_or(|to| self.entry[to])
     }
 
     /// Says whether a direct jump leads to a function that is no trap.
-    pub(crate) fn tail_calls(&self, code: &Code<'_, '_>, dest: Dest) -> bool {
-        insn_of(code, dest).is_none_or(|to| self.entry[to] && !code.is_trap(to))
+    pub(crate) fn tail_calls(&self, code: &Code<'_, '_>, jump: InsnIndex) -> bool {
+        self.target(jump).is_none_or(|to| self.entry[to] && !code.is_trap(to))
     }
 
     /// Calls `visit` for every instruction that control may reach next. A call's callee does not
@@ -303,11 +303,6 @@ fn ways(code: &Code<'_, '_>) -> PerInsn<Way> {
         }
     }
     ways
-}
-
-/// Says whether `dest` is a tail call or call of a function, and no jump inside one.
-fn is_entry_jump(entry: &PerInsn<bool>, code: &Code<'_, '_>, dest: Dest) -> bool {
-    insn_of(code, dest).is_none_or(|target| entry[target])
 }
 
 /// Builds the graph. `inner`: taken labels that are known to be no functions.

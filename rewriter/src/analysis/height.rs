@@ -145,7 +145,7 @@ pub(crate) fn check_returns(code: &Code<'_, '_>, graph: &FlowGraph, states: &Sta
         let presumed = insn.flow == Flow::JumpIndirect && !graph.tables.contains_key(&at);
         let leaves = match insn.flow {
             Flow::Return => true,
-            Flow::Jump(dest) | Flow::Branch(dest) => graph.leads_out(code, dest),
+            Flow::Jump(_) | Flow::Branch(_) => graph.leads_out(at),
             _ => presumed,
         };
         let restored = presumed && states[at].rsp == Height::Computed && is_behind_restore(code, at);

@@ -84,7 +84,7 @@ pub(crate) fn liveness(code: &Code<'_, '_>, graph: &FlowGraph, rounds: &Rounds, 
             },
             Flow::CallIndirect => (effects[at].uses | arguments() | callee_saved(), call_clobbered | FLAGS),
             Flow::Jump(_) | Flow::Branch(_) => {
-                if graph.target(at).is_none_or(|to| graph.entry[to]) {
+                if graph.leads_out(at) {
                     out |= passed() | arguments() | results();
                 }
                 (effects[at].uses, effects[at].kills)

@@ -80,7 +80,7 @@ pub(crate) fn check(
     own.find(&members);
     let leaves = |at: InsnIndex| match code.insns[at].flow {
         Flow::Return => true,
-        Flow::Jump(dest) | Flow::Branch(dest) => graph.leads_out(code, dest),
+        Flow::Jump(_) | Flow::Branch(_) => graph.leads_out(at),
         Flow::JumpIndirect => match graph.jump_kind(at) {
             JumpKind::Far => false,
             kind => kind != JumpKind::Inside || !graph.tables.contains_key(&at),
@@ -104,7 +104,7 @@ pub(crate) fn check_tails(
 ) -> Vec<Refusal> {
     let deep = |at: InsnIndex| matches!(states[at].rsp, Height::Known(height) if height != 0);
     let leaves = |at: InsnIndex| match code.insns[at].flow {
-        Flow::Jump(dest) | Flow::Branch(dest) => graph.tail_calls(code, dest),
+        Flow::Jump(_) | Flow::Branch(_) => graph.tail_calls(code, at),
         Flow::JumpIndirect => graph.jump_kind(at) != JumpKind::Far && graph.jump_targets(at).is_empty(),
         _ => false,
     };

@@ -24,7 +24,7 @@ pub(crate) fn check(code: &Code<'_, '_>, graph: &FlowGraph, effects: &AllEffects
         *changed |= effects[at].writes;
         *leaves |= match insn.flow {
             Flow::Return => true,
-            Flow::Jump(dest) => graph.leads_out(code, dest),
+            Flow::Jump(_) => graph.leads_out(at),
             _ => false,
         };
     }

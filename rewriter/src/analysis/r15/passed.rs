@@ -276,7 +276,7 @@ impl<'x, 'o, 'a> Search<'x, 'o, 'a> {
             let Some(holds) = holds[*at] else { return false };
             let leaves = || match insn.flow {
                 Flow::Return => true,
-                Flow::Jump(dest) | Flow::Branch(dest) => graph.tail_calls(code, dest),
+                Flow::Jump(_) | Flow::Branch(_) => graph.tail_calls(code, *at),
                 Flow::JumpIndirect => graph.jump_kind(*at) == JumpKind::Tail,
                 _ => false,
             };

@@ -246,7 +246,7 @@ impl Search<'_, '_, '_> {
         let (insn, known, effects) = (&self.code.insns[at], self.known[at], &self.effects[at]);
         let leaves = match insn.flow {
             Flow::Return => true,
-            Flow::Jump(dest) | Flow::Branch(dest) => self.graph.leads_out(self.code, dest),
+            Flow::Jump(_) | Flow::Branch(_) => self.graph.leads_out(at),
             Flow::JumpIndirect => !matches!(self.graph.jump_kind(at), JumpKind::Inside | JumpKind::Far),
             _ => false,
         };
