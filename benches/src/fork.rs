@@ -1,5 +1,5 @@
-//! Processes to compare with, and namespaces, priorities and processors of threads. This is the
-//! only `unsafe` code of the crate.
+//! Processes to compare with, and namespaces, priorities and processors of threads. This and
+//! `far` are the only `unsafe` code of the crate.
 #![allow(unsafe_code)]
 
 use std::io::{Error, Result};

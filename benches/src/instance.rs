@@ -1,6 +1,7 @@
 //! The cost of instances: fresh ones, pooled ones, ten thousand at once, and a process to compare
 //! with.
 
+use crate::far::{self, Order};
 use crate::{Measured, fork, objects};
 use anyhow::Context;
 use sfi_loader::{DomainSpec, Instance, Placement, Pool, Template, TypedFn, World};
@@ -113,6 +114,8 @@ pub struct Many {
     pub create: f64,
     /// Time of a call in nanoseconds, in random order over all domains. Median of the rounds.
     pub call: f64,
+    /// The same of native functions at as many places, in the same run.
+    pub native: far::Calls,
     /// Time to discard one, microseconds.
     pub discard: f64,
     /// Kernel mappings of one domain.
@@ -137,18 +140,12 @@ pub fn many(domains: u32, rounds: u32) -> anyhow::Result<Many> {
     let create = each(start.elapsed(), 1e3);
     let after = usage()?;
     let functions = functions(&world, &instances)?;
-    let mut order: Vec<usize> = (0..instances.len()).collect();
+    let mut order = Order::new(instances.len());
     let mut samples = Vec::new();
-    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     for round in 1..=u64::from(rounds) {
-        for i in (1..order.len()).rev() {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            order.swap(i, (state % (i as u64 + 1)) as usize);
-        }
+        order.shuffle();
         let start = Instant::now();
-        for index in &order {
+        for index in &order.numbers {
             anyhow::ensure!(functions[*index].call(&mut world, ())? == round, "a domain lost count");
         }
         samples.push(each(start.elapsed(), 1.0));
@@ -160,7 +157,9 @@ pub fn many(domains: u32, rounds: u32) -> anyhow::Result<Many> {
     let discard = each(start.elapsed(), 1e3);
     let per = |now: u64, then: u64| now.saturating_sub(then) as f64 / f64::from(domains);
     let [mappings, resident, page_tables] = [0, 1, 2].map(|i| per(after[i], before[i]));
-    Ok(Many { domains, create, call: crate::median(&mut samples), discard, mappings, resident, page_tables })
+    // The domains are gone: the kernel does not allow the mappings of both at one time.
+    let (call, native) = (crate::median(&mut samples), far::calls(domains, rounds)?);
+    Ok(Many { domains, create, call, native, discard, mappings, resident, page_tables })
 }
 
 /// Returns this process's mappings, resident bytes (shared ones by share) and bytes of page tables.

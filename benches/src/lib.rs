@@ -6,6 +6,7 @@
 pub mod ash;
 pub mod compile;
 pub mod crossing;
+pub mod far;
 mod fork;
 pub mod instance;
 pub mod link;

@@ -35,6 +35,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
                 "domains": many.domains,
                 "create_us": round(many.create),
                 "call_in_random_order_ns": round(many.call),
+                "native_call_in_random_order_ns": round(many.native.one_by_one),
+                "native_overlapped_call_in_random_order_ns": round(many.native.overlapped),
                 "discard_us": round(many.discard),
                 "mappings_each": round(many.mappings),
                 "resident_bytes_each": many.resident.round(),
@@ -54,6 +56,10 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             many.domains, many.create, many.discard
         );
         println!("a call in random order over all of them: {:.0} ns", many.call);
+        println!(
+            "the same of native functions at as many places: {:.0} ns one by one, {:.0} ns overlapped",
+            many.native.one_by_one, many.native.overlapped
+        );
         println!(
             "an idle one: {:.2} mappings, {:.1} KiB resident, {:.1} KiB of page tables",
             many.mappings,
