@@ -98,6 +98,7 @@ impl Text {
         }
         let fields = decoder.get_constant_offsets(&ins);
         let mut insn = Insn { ins, section: index as u32, displacement: None, immediate: None, field: field(&fields) };
+        insn.ins.set_code(one_name(&ins));
         for (number, reloc) in relocations(section, offset, ins.next_ip()) {
             let at = (reloc.offset - offset) as usize;
             if reloc.kind == kind::NONE {
@@ -173,6 +174,28 @@ fn stem(name: &str) -> (&str, bool) {
             (stem, true)
         }
         _ => (name, false),
+    }
+}
+
+/// Returns one opcode for all opcodes of SSE that do the same: plain moves of integers, of double
+/// and of single precision, and the ways to clear a register.
+fn one_name(ins: &Instruction) -> Opcode {
+    use Opcode::*;
+    let clears = ins.op_count() == 2
+        && ins.op0_kind() == OpKind::Register
+        && ins.op1_kind() == OpKind::Register
+        && ins.op0_register() == ins.op1_register();
+    match ins.code() {
+        Movdqa_xmm_xmmm128 | Movapd_xmm_xmmm128 => Movaps_xmm_xmmm128,
+        Movdqa_xmmm128_xmm | Movapd_xmmm128_xmm => Movaps_xmmm128_xmm,
+        Movdqu_xmm_xmmm128 | Movupd_xmm_xmmm128 => Movups_xmm_xmmm128,
+        Movdqu_xmmm128_xmm | Movupd_xmmm128_xmm => Movups_xmmm128_xmm,
+        Movlpd_xmm_m64 => Movlps_xmm_m64,
+        Movlpd_m64_xmm => Movlps_m64_xmm,
+        Movhpd_xmm_m64 => Movhps_xmm_m64,
+        Movhpd_m64_xmm => Movhps_m64_xmm,
+        Pxor_xmm_xmmm128 | Xorpd_xmm_xmmm128 if clears => Xorps_xmm_xmmm128,
+        other => other,
     }
 }
 

@@ -24,6 +24,7 @@ mod scratch;
 mod stack;
 mod string;
 mod tls;
+mod vectors;
 
 use crate::analysis::Found;
 use crate::analysis::arrays::Arrays;
@@ -263,6 +264,7 @@ impl<'x, 'o, 'a> Transform<'x, 'o, 'a> {
         // On other instructions these prefixes mean nothing, or are hints (lock elision).
         ins.set_has_rep_prefix(false);
         ins.set_has_repne_prefix(false);
+        vectors::shorten(&mut ins);
         if self.narrow_operand(ins)? {
             return Ok(());
         }
