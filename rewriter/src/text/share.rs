@@ -1,21 +1,29 @@
-//! Phase 8b: equal ends of a function share one copy.
+//! Phase 8b: equal ends of functions share one copy.
 //!
 //! Compilers repeat a function's end at every return, because pops are short. The loads that
-//! replace pops are not short. So a later copy becomes a jump into the first.
+//! replace pops are not short. So a later copy becomes a jump into the first. A jump to the end of
+//! another function must save more, because each call of a function with one return passes it.
 
 use crate::object::decode::PerInsn;
 use crate::text::emit::{Branch, Emitter, Fixup, Fixups, Item, LoaderSymbol, Target};
 use foldhash::{HashMap, HashMapExt};
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind};
 
-/// Least size of an end that is shared. A jump takes up to 5 bytes, so less is not worth it. Bytes.
+/// Least size of an end that a function's returns share. A jump takes up to 5 bytes, so less is not
+/// worth it. Bytes.
 const WORTH: usize = 10;
+/// Least size of an end that functions share. Bytes.
+const WORTH_OF_OTHERS: usize = 22;
+/// Most instructions of an end that functions share.
+const LONGEST: usize = 16;
 
-/// Lets the returns of each unit share their common ends. `unit` has the unit of each original
+/// Lets the returns of a section share their common ends. `unit` has the unit of each original
 /// instruction.
 pub(crate) fn ends(emitter: &mut Emitter, unit: &PerInsn<u32>) {
     // The ends of each unit that were kept. Each lists its items, the return first.
     let mut kept = HashMap::<u32, Vec<Vec<usize>>>::new();
+    // The first items of the kept ends, by the code from there to the return.
+    let mut places = HashMap::<Vec<u8>, usize>::new();
     for mark in 0..emitter.marks.len() {
         let first = emitter.marks[mark].item as usize;
         let behind = emitter.marks.get(mark + 1).map_or(emitter.items.len(), |next| next.item as usize);
@@ -25,24 +33,41 @@ pub(crate) fn ends(emitter: &mut Emitter, unit: &PerInsn<u32>) {
         let common = |other: &&Vec<usize>| {
             end.iter().zip(*other).take_while(|(a, b)| code(emitter, **a) == code(emitter, **b)).count()
         };
-        let Some(like) = kept.iter().max_by_key(common) else {
+        let size = |count: usize| -> usize {
+            end[..count].iter().map(|item| code(emitter, *item).map_or(0, |(bytes, _)| bytes.len())).sum()
+        };
+        let own = kept.iter().max_by_key(common).map(|like| (common(&like), like));
+        let own = own.filter(|(count, _)| size(*count) >= WORTH).map(|(count, like)| (count, like[count - 1]));
+        let tails = tails(emitter, &end);
+        let other = tails.iter().rev().find_map(|(count, code)| Some((*count, *places.get(code)?)));
+        let Some((count, place)) = other.filter(|(count, _)| own.is_none_or(|(own, _)| *count > own)).or(own) else {
+            for (count, code) in tails {
+                places.entry(code).or_insert(end[count - 1]);
+            }
             kept.push(end);
             continue;
         };
-        let count = common(&like);
-        let size: usize =
-            end[..count].iter().map(|item| code(emitter, *item).map_or(0, |(bytes, _)| bytes.len())).sum();
-        if size < WORTH {
-            kept.push(end);
-            continue;
-        }
-        let place = like[count - 1];
         for &item in &end[..count] {
             emitter.items[item] = Item::Bytes { start: 0, len: 0, fixups: Fixups::default() };
         }
         let label = emitter.label_at(place);
         emitter.items[end[count - 1]] = Item::Branch { kind: Branch::Jump, target: label.into() };
     }
+}
+
+/// Returns the code of all parts of an end up to the return that are worth sharing with other
+/// functions, the shortest first, with their numbers of items.
+fn tails(emitter: &Emitter, end: &[usize]) -> Vec<(usize, Vec<u8>)> {
+    let mut tails = Vec::new();
+    let mut tail = Vec::new();
+    for (index, item) in end.iter().take(LONGEST).enumerate() {
+        let Some((bytes, [])) = code(emitter, *item) else { break };
+        tail = [bytes, &tail].concat();
+        if tail.len() >= WORTH_OF_OTHERS {
+            tails.push((index + 1, tail.clone()));
+        }
+    }
+    tails
 }
 
 /// Returns the bytes of an item and its relocations, if these do not depend on its place.
