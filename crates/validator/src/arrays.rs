@@ -11,7 +11,8 @@
 //!
 //! The slot leads to the place that entry and base mean, if array and table agree entry by entry.
 //! So both registers are pointers to one place, from the sum on. Until the jump nobody else may use
-//! them. After it, a function may return with them.
+//! them. After it, a function may return with them. The new code does not read `%b`, so it may leave
+//! out the table's address, as long as nobody else reads it.
 
 use crate::alike::RegisterPlace;
 use crate::code::{Flow, Index, Insn};
@@ -20,7 +21,7 @@ use crate::difference::{Difference, unproved, wrong};
 use crate::facts::Fact;
 use crate::graph::Graph;
 use crate::object::{kind, relocations};
-use crate::sets::{self, number, whole};
+use crate::sets::{self, Effects, number, whole};
 use crate::tables;
 use crate::walk::{Block, Op, Slotted, Stand, Walk};
 use iced_x86::{Code as Opcode, Instruction, Mnemonic, OpKind, Register};
@@ -33,23 +34,24 @@ impl Walk<'_, '_, '_> {
         let context = self.context;
         let ins = &context.old.text.insns[at].ins;
         let effects = self.graph.effects[at];
-        let Some(Slotted { register, summed }) = stand.slotted else {
+        let Some(Slotted { register, base, summed }) = stand.slotted else {
             return self.loads_slot(at, stand, block);
         };
         let own = |op: u32| ins.op_kind(op) == OpKind::Register && number(ins.op_register(op)) == Some(register);
         if summed && context.old.flow[at] == Flow::JumpIndirect && own(0) {
-            // No function gets the target of a switch.
+            // No function gets the target of a switch, or the address of its table.
             block.ops.push(Op::Forget(whole(register)));
+            block.ops.push(Op::Untaken(whole(base)));
             return Ok(false);
         }
         let adds = matches!(ins.code(), Opcode::Add_r64_rm64 | Opcode::Add_rm64_r64);
         if !summed && adds && own(0) && !own(1) {
-            let base = number(ins.op1_register()).filter(|_| ins.op1_kind() == OpKind::Register);
-            let same = match (stand.facts.registers[register], base.map(|base| stand.facts.registers[base])) {
-                (Fact::Entry(section, table), Some(Fact::Address(of, base))) => (section, table) == (of, base),
+            let named = ins.op1_kind() == OpKind::Register && number(ins.op1_register()) == Some(base);
+            let same = match (stand.facts.registers[register], stand.facts.registers[base]) {
+                (Fact::Entry(section, table), Fact::Address(of, base)) => (section, table) == (of, base),
                 _ => false,
             };
-            if !same {
+            if !named || !same {
                 return wrong("something else than the base is added to an entry that became a slot");
             }
             if stand.place.1 != u64::from(context.until[at]) {
@@ -57,8 +59,9 @@ impl Walk<'_, '_, '_> {
             }
             let before = stand.facts.clone();
             self.step_facts(at, stand);
+            let effects = Effects { reads: effects.reads & !whole(base), ..effects };
             self.note(at, &before, stand, effects, sets::ALL_FLAGS, block);
-            stand.slotted = Some(Slotted { register, summed: true });
+            stand.slotted = Some(Slotted { register, base, summed: true });
             return Ok(true);
         }
         let uses = (effects.named | effects.changes) & 1 << register != 0;
@@ -93,8 +96,12 @@ impl Walk<'_, '_, '_> {
         stand.place.1 = new.end();
         let before = stand.facts.clone();
         self.step_facts(at, stand);
-        self.note(at, &before, stand, self.graph.effects[at], 0, block);
-        stand.slotted = Some(Slotted { register: target, summed: false });
+        let mut effects = self.graph.effects[at];
+        if index != base {
+            effects.reads &= !whole(base);
+        }
+        self.note(at, &before, stand, effects, 0, block);
+        stand.slotted = Some(Slotted { register: target, base, summed: false });
         Ok(true)
     }
 

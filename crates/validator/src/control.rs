@@ -5,7 +5,7 @@ use crate::difference::{Difference, unproved, wrong};
 use crate::facts::is_callers;
 use crate::machine::Machine;
 use crate::object::{Spot, is_open};
-use crate::sets::{self, RAX, Set, whole};
+use crate::sets::{self, COUNT, RAX, Set, whole};
 use crate::system::Line;
 use crate::value::{Id, Node};
 use crate::walk::{Block, Callee, Edge, Op, Stand, Walk, Way};
@@ -384,7 +384,8 @@ impl Walk<'_, '_, '_> {
         let Some(targets) = self.graph.jumps.get(&at).cloned() else { return unproved("an indirect jump") };
         let insn = &self.context.old.text.insns[at];
         if sets::number(insn.ins.op0_register()) == Some(RAX) {
-            block.ops.push(Op::Uncounted);
+            // %al holds part of a code address, so it is no count.
+            block.ops.push(Op::Untaken(COUNT));
         }
         let mut aside = Block::default();
         self.region(at, insn, mask, old, new, false, &mut aside)?;
@@ -412,7 +413,7 @@ impl Walk<'_, '_, '_> {
         }
         let delta = stand.delta;
         let after = block.ops.len();
-        let slotted = stand.slotted.take().map(|slotted| whole(slotted.register));
+        let slotted = stand.slotted.take().map(|slotted| whole(slotted.register) | whole(slotted.base));
         let way = slotted.map_or(Way::Plain, Way::Switch);
         for to in targets.inside {
             if targets.tail && self.graph.facts.get(&to).and_then(crate::facts::Facts::height) != Some(0) {

@@ -20,8 +20,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 /// The state of registers at a point. Registers in neither `valid` nor `as_entry` are lost.
 ///
 /// A lost register is *spent* if no way to the point loses anything but the target of a switch that
-/// the original program has jumped to. No function returns such a target on purpose. `or_entry` are
-/// the spent registers that are as at the entry on some of the ways.
+/// the original program has jumped to, or the address of its table. No function returns these on
+/// purpose. `or_entry` are the spent registers that are as at the entry on some of the ways.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct State {
     valid: Set,
@@ -56,7 +56,8 @@ impl State {
         self.right() | self.spent
     }
 
-    /// Marks lost registers that hold the target of a switch in the original program.
+    /// Marks lost registers that hold the target of a switch in the original program, or the
+    /// address of its table.
     fn spend(&mut self, set: Set) {
         let set = set & !self.right();
         self.spent |= set;
@@ -324,6 +325,7 @@ impl Function<'_, '_, '_> {
                 self.lost(at, set);
                 state.lose(set);
             }
+            Op::Wrote(set) => summary.writes |= set,
             Op::Copy { at, from, to } => {
                 let lost = whole(from) & !state.right();
                 self.need(at, whole(from) & !lost, *state, summary, "the original program reads");
@@ -355,9 +357,9 @@ impl Function<'_, '_, '_> {
                 state.leave(gone, meant);
             }
             Op::Forget(set) => state.forget(set),
-            Op::Uncounted => {
-                state.meant &= !COUNT;
-                state.harm &= !COUNT;
+            Op::Untaken(set) => {
+                state.meant &= !set;
+                state.harm &= !set;
             }
             Op::Call(at, callee, own) => *state = self.call(at, callee, own, *state, summary),
             // Callers find the registers that are lost here at their receivers.

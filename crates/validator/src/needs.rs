@@ -54,6 +54,7 @@ impl Walk<'_, '_, '_> {
         block.ops.push(op);
         block.ops.push(Op::Gain(gained | count(effects.writes, stand)));
         if lost != 0 {
+            block.ops.push(Op::Wrote(effects.writes & lost));
             block.ops.push(Op::Lose(at, lost));
         }
         // Compilers make a truth value in the low byte, and nobody knows the caller's value in the

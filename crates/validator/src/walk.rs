@@ -40,6 +40,8 @@ pub(crate) enum Op {
     Gain(Set),
     /// The new program lost these.
     Lose(Index, Set),
+    /// The original program wrote these, which the new one lost.
+    Wrote(Set),
     /// Both programs copied a register. Bits that are lost of it are lost of the copy.
     Copy { at: Index, from: usize, to: usize },
     /// Both programs combined two registers bit by bit. If one has lost its bits above the low
@@ -47,8 +49,8 @@ pub(crate) enum Op {
     Mix { at: Index, needed: Set, from: usize, to: usize },
     /// These hold nothing that the original program passes on to functions on purpose.
     Forget(Set),
-    /// %al holds part of a code address, so it is no count.
-    Uncounted,
+    /// Functions take nothing from these on purpose.
+    Untaken(Set),
     /// A call, with the preserved registers that are not known to hold the caller's values.
     Call(Index, Callee, u32),
     /// The function returns, with the preserved registers that are not known to hold the caller's
@@ -107,6 +109,8 @@ impl Block {
 #[derive(Clone, Copy)]
 pub(crate) struct Slotted {
     pub register: usize,
+    /// The original register that holds the table's address.
+    pub base: usize,
     /// The original program has added the table's base.
     pub summed: bool,
 }

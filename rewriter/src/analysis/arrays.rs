@@ -15,6 +15,9 @@
 //! three instructions are in one straight line, nothing else in it names `%t` or reads the flags of
 //! the sum, and nobody reads `%t` after the jump. It is no argument of a call: a compiler computes
 //! the target of a switch for the jump alone.
+//!
+//! A `lea TABLE(%rip),%b` before the load is *idle* if only load and sum read its register. It is
+//! left out, too.
 
 use crate::analysis::flow::{FlowGraph, JumpKind, Switch};
 use crate::analysis::live::Liveness;
@@ -39,6 +42,8 @@ pub(crate) struct Arrays {
     loads: HashMap<InsnIndex, i64>,
     /// The sums that are left out, and the jumps.
     parts: HashSet<InsnIndex>,
+    /// The instructions that make the address of a table that nobody reads any more.
+    idle: HashSet<InsnIndex>,
     /// The targets of all slots.
     pub words: Vec<InsnIndex>,
 }
@@ -79,6 +84,7 @@ impl Arrays {
             };
             arrays.loads.insert(switch.load, offset);
             arrays.parts.extend([switch.sum, jump]);
+            arrays.idle.extend(idle_base(code, graph, effects, (live, &spent), (switch, jump)));
         }
         arrays
     }
@@ -86,6 +92,11 @@ impl Arrays {
     /// Returns the offset of the array whose slot replaces the entry that an instruction loads.
     pub(crate) fn load(&self, at: InsnIndex) -> Option<i64> {
         self.loads.get(&at).copied()
+    }
+
+    /// Says whether an instruction makes the address of a table that nobody reads.
+    pub(crate) fn is_idle(&self, at: InsnIndex) -> bool {
+        self.idle.contains(&at)
     }
 
     /// Says whether an instruction adds the base to an entry that a slot replaced, or jumps there.
@@ -140,4 +151,43 @@ fn is_line(
         })
     };
     switch.load < switch.sum && switch.sum < jump && form && straight() && others()
+}
+
+/// Returns the instruction that makes the address of a switch's table, if only load and sum read
+/// it. No function passes or returns this address, as little as the target.
+fn idle_base(
+    code: &Code<'_, '_>,
+    graph: &FlowGraph,
+    effects: &AllEffects,
+    (live, spent): (&Liveness, &Spent),
+    (switch, jump): (&Switch, InsnIndex),
+) -> Option<InsnIndex> {
+    let load = &code.insns[switch.load].ins;
+    let base = load.memory_base();
+    let untouched = |at: InsnIndex| (effects[at].uses | effects[at].writes) & bit(base) == 0;
+    let mut behind = switch.load.next().until(jump).filter(|at| *at != switch.sum);
+    if base == load.memory_index() || base == Register::R15 || !behind.all(untouched) {
+        return None;
+    }
+    if !graph.jump_targets(jump).iter().all(|label| spent.is_dead(graph, *label, base)) {
+        return None;
+    }
+    let mut here = switch.load;
+    while !graph.label[here] {
+        here = here.before().filter(|&before| graph.next(before) == Some(here))?;
+        let insn = &code.insns[here];
+        let makes = insn.ins.mnemonic() == Mnemonic::Lea && insn.ins.op0_register() == base;
+        if makes && insn.ins.is_ip_rel_memory_operand() {
+            return Some(here);
+        }
+        let passes = match insn.flow {
+            Flow::Next => true,
+            Flow::Branch(_) => graph.target(here).is_some_and(|to| live.before[to] & bit(base) == 0),
+            _ => false,
+        };
+        if !passes || !untouched(here) {
+            return None;
+        }
+    }
+    None
 }

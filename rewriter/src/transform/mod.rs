@@ -216,7 +216,10 @@ impl<'x, 'o, 'a> Transform<'x, 'o, 'a> {
             self.dropped += self.facts.code.insns[at].ins.len() as u64;
             return if self.facts.stops.contains(&at) { self.stop() } else { Ok(()) };
         }
-        if self.absorbed.contains(&at) || (self.facts.arrays.is_part(at) && insn.flow == Flow::Next) {
+        let arrays = &self.facts.arrays;
+        // A charge belongs to code of the instruction that it stands before.
+        let idle = arrays.is_idle(at) && !self.facts.budget;
+        if self.absorbed.contains(&at) || idle || (arrays.is_part(at) && insn.flow == Flow::Next) {
             return Ok(());
         }
         if let Some(array) = self.facts.arrays.load(at) {
