@@ -11,8 +11,8 @@
 //!
 //! The slot leads to the place that entry and base mean, if array and table agree entry by entry.
 //! So both registers are pointers to one place, from the sum on. Until the jump nobody else may use
-//! them. After it, a function may return with them. The new code does not read `%b`, so it may leave
-//! out the table's address, as long as nobody else reads it.
+//! them. After it, a function may return with them. The new code does not read `%b`, so it may
+//! leave out the table's address, as long as nobody else reads it.
 
 use crate::alike::RegisterPlace;
 use crate::code::{Flow, Index, Insn};

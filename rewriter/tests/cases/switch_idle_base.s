@@ -1,7 +1,7 @@
 # Addresses of tables that only a switch with an array of slots reads. They are left out, across
 # other instructions and across a branch to code that does not read them. They stay where the code
-# after the jump, or that after the branch, reads them, where two switches do, and where a loop makes
-# the address before it begins.
+# after the jump, or that after the branch, reads them, where two switches do, and where they are
+# made before a loop.
         .text
         .globl  plain
         .type   plain,@function
