@@ -27,17 +27,17 @@ pub use sfi_debuginfo::map::Trace;
 pub use stats::{Growth, Stats};
 
 use crate::analysis::arrays::Arrays;
-use crate::analysis::flow::FlowGraph;
 use crate::analysis::pads::Pads;
 use crate::analysis::r15::kept::R15;
 use crate::analysis::r15::slot::Slots;
 use crate::analysis::{Found, r15};
 use crate::object::address::Addresses;
-use crate::object::decode::{Code, CodeSection};
+use crate::object::decode::{CodeSection, PerInsn};
 use crate::object::read::Object;
 use crate::object::{address, carve, check, decode, got_base, read, retpoline};
 use crate::output::{sections, write};
 use crate::text::layout::Text;
+use crate::text::originals::Originals;
 use crate::text::{emit, growth, layout, share};
 use crate::transform::Facts;
 use crate::unwind::Unwind;
@@ -102,11 +102,13 @@ fn rewrite_object(object: &Object<'_>, options: &Options) -> Result<Output, Vec<
     refusals.extend(facts.check_landings());
     let mut stats = r15::count(&code, facts.graph, facts.r15, facts.slots);
     let emitters = emit_all(&facts, &mut stats, refusals)?;
-    // The text is laid out without the facts about single instructions.
+    // The text is laid out without the decoded instructions and most facts about them.
     let Found { graph, effects, states, stops, live, counts, pads, r15, slots, arrays } = found;
     drop((effects, states, stops, live, counts));
+    let units = graph.into_units();
+    let code = Originals::new(code);
     let texts = lay_out_all(&code, emitters, &mut stats);
-    let found = (&graph, &pads, &r15, &slots, &arrays);
+    let found = (&units, &pads, &r15, &slots, &arrays);
     output((&code, &addresses, &unwind), found, texts, stats, options)
 }
 
@@ -138,7 +140,7 @@ fn emit_all(
 }
 
 /// Lays out the code of every section. Its parts are dropped as soon as it has a place.
-fn lay_out_all(code: &Code<'_, '_>, emitters: Vec<emit::Emitter>, stats: &mut Stats) -> Vec<Text> {
+fn lay_out_all(code: &Originals<'_, '_>, emitters: Vec<emit::Emitter>, stats: &mut Stats) -> Vec<Text> {
     let place = |(section, emitter): (&CodeSection, emit::Emitter)| {
         let text = layout::lay_out(&emitter);
         stats.text_in += code.object.sections[section.section].data.len() as u64;
@@ -177,8 +179,8 @@ fn charge_all(facts: &Facts<'_, '_, '_>, emitters: &mut [emit::Emitter], mut nex
 
 /// Assembles the new object.
 fn output(
-    (code, addresses, unwind): (&Code<'_, '_>, &Addresses, &Unwind),
-    (graph, pads, r15, slots, arrays): (&FlowGraph, &Pads, &HashMap<u32, R15>, &Slots, &Arrays),
+    (code, addresses, unwind): (&Originals<'_, '_>, &Addresses, &Unwind),
+    (units, pads, r15, slots, arrays): (&PerInsn<u32>, &Pads, &HashMap<u32, R15>, &Slots, &Arrays),
     texts: Vec<Text>,
     stats: Stats,
     options: &Options,
@@ -191,8 +193,8 @@ fn output(
         notes.push(format!("debug information was dropped: {why}"));
         Vec::new()
     });
-    let traces = debug::traces(code, &texts, |at| r15::keeping(graph, r15, slots, at));
-    let exceptions = sections::Exceptions { unwind, graph, r15, slots };
+    let traces = debug::traces(code, &texts, |at| r15::keeping(r15, slots, units[at]));
+    let exceptions = sections::Exceptions { unwind, units, r15, slots };
     let mode = (options.mode, options.budget);
     let new = sections::assemble(code, addresses, (pads, arrays), texts, debug, &exceptions, mode)?;
     let bytes = write::write(&new)

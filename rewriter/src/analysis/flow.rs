@@ -128,6 +128,11 @@ pub(crate) struct FlowGraph {
 }
 
 impl FlowGraph {
+    /// Keeps only the unit of each instruction.
+    pub(crate) fn into_units(self) -> PerInsn<u32> {
+        self.unit
+    }
+
     /// Says whether a direct jump leads to a function, and not to a place inside one.
     pub(crate) fn leads_out(&self, jump: InsnIndex) -> bool {
         self.target(jump).is_none_or(|to| self.entry[to])

@@ -1,13 +1,14 @@
 //! The map from new to original instructions (`sfi_debuginfo::map`).
 
 use super::section::{DebugReloc, DebugSection, DebugTarget};
-use crate::object::decode::Code;
+use crate::stats::Part;
 use crate::text::layout::Text;
+use crate::text::originals::Originals;
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic};
 use sfi_debuginfo::map::{MapEntry, SECTION, encode};
 
-/// Makes the section. `texts` are in the order of [`Code::sections`].
-pub(super) fn section(code: &Code<'_, '_>, texts: &[Text]) -> DebugSection {
+/// Makes the section. `texts` are in the order of [`crate::object::decode::CodeMap::sections`].
+pub(super) fn section(code: &Originals<'_, '_>, texts: &[Text]) -> DebugSection {
     let mut section = DebugSection { name: SECTION, bytes: Vec::new(), relocs: Vec::new() };
     for (of, text) in code.sections.iter().zip(texts) {
         let field = encode(&mut section.bytes, &entries(code, text));
@@ -17,7 +18,7 @@ pub(super) fn section(code: &Code<'_, '_>, texts: &[Text]) -> DebugSection {
     section
 }
 
-fn entries(code: &Code<'_, '_>, text: &Text) -> Vec<MapEntry> {
+fn entries(code: &Originals<'_, '_>, text: &Text) -> Vec<MapEntry> {
     let mut entries = Vec::new();
     for (index, mark) in text.marks.iter().enumerate() {
         let end = text.marks.get(index + 1).map_or(text.bytes.len(), |next| next.offset as usize);
@@ -26,7 +27,7 @@ fn entries(code: &Code<'_, '_>, text: &Text) -> Vec<MapEntry> {
             continue;
         }
         let insn = &code.insns[mark.insn];
-        let main = if mark.pad || insn.is_nop() { None } else { main_of(&insn.ins, bytes) };
+        let main = if mark.pad || insn.part == Part::Padding { None } else { main_of(insn.mnemonic, bytes) };
         entries.push(MapEntry { new: u64::from(mark.offset), old: u64::from(insn.offset), main });
     }
     entries
@@ -35,10 +36,10 @@ fn entries(code: &Code<'_, '_>, text: &Text) -> Vec<MapEntry> {
 /// Returns the offset of the new instruction that does the original one's work: the last one of its
 /// kind. If there is none, it is the store or load that replaced a push or pop. Otherwise it is the
 /// last one that is neither padding nor moves the data stack.
-fn main_of(original: &Instruction, bytes: &[u8]) -> Option<u64> {
+fn main_of(original: Mnemonic, bytes: &[u8]) -> Option<u64> {
     let new: Vec<Instruction> = Decoder::with_ip(64, bytes, 0, DecoderOptions::NONE).into_iter().collect();
-    let like = new.iter().rfind(|ins| ins.mnemonic() == original.mnemonic());
-    let stack = || match original.mnemonic() {
+    let like = new.iter().rfind(|ins| ins.mnemonic() == original);
+    let stack = || match original {
         Mnemonic::Push | Mnemonic::Pop => new.iter().find(|ins| ins.mnemonic() == Mnemonic::Mov),
         _ => None,
     };

@@ -16,9 +16,10 @@ mod values;
 
 pub(crate) use section::{DebugReloc, DebugSection, DebugTarget};
 
-use crate::object::decode::{Code, CodeSection, InsnIndex};
+use crate::object::decode::{CodeSection, InsnIndex};
 use crate::object::read::{Object, Place};
 use crate::text::layout::{PlacedMark, Text};
+use crate::text::originals::Originals;
 use gimli::write::{EndianVec, RelocateWriter, Relocation, RelocationTarget, Sections};
 use object::elf;
 use places::Places;
@@ -31,11 +32,11 @@ use values::{Dropped, dropped};
 const BUDGET: u64 = 200_000_000;
 
 /// Makes the new debug sections, with the map from new to original instructions. Returns no
-/// sections if the object has no debug information. `texts` are in the order of [`Code::sections`].
+/// sections if the object has no debug information. `texts` are in the order of [`crate::object::decode::CodeMap::sections`].
 ///
 /// # Errors
 /// The reason why the debug information could not be carried over.
-pub(crate) fn carry(code: &Code<'_, '_>, texts: &[Text]) -> Result<Vec<DebugSection>, Dropped> {
+pub(crate) fn carry(code: &Originals<'_, '_>, texts: &[Text]) -> Result<Vec<DebugSection>, Dropped> {
     let sections = gather(code.object).map_err(dropped)?;
     if sections.is_empty() {
         return Ok(Vec::new());
@@ -52,9 +53,9 @@ pub(crate) fn carry(code: &Code<'_, '_>, texts: &[Text]) -> Result<Vec<DebugSect
 }
 
 /// Returns the trace of every instruction. `keeping` gives the place of r15 at an instruction.
-/// `texts` are in the order of [`Code::sections`].
+/// `texts` are in the order of [`crate::object::decode::CodeMap::sections`].
 pub(crate) fn traces(
-    code: &Code<'_, '_>,
+    code: &Originals<'_, '_>,
     texts: &[Text],
     keeping: impl Fn(InsnIndex) -> (Keeping, Option<i64>),
 ) -> Vec<Trace> {

@@ -1,10 +1,11 @@
 //! The way from addresses of the original code, as `sfi-debuginfo` packs them, to offsets of the
 //! new code.
 
-use crate::object::decode::{Code, InsnIndex};
+use crate::object::decode::InsnIndex;
 use crate::object::read::SectionIndex;
 use crate::text::emit::Label;
 use crate::text::layout::Text;
+use crate::text::originals::Originals;
 
 /// A stretch of the new code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,7 +25,7 @@ pub(super) struct Pad {
 }
 
 pub(super) struct Places<'x, 'o, 'a> {
-    code: &'x Code<'o, 'a>,
+    code: &'x Originals<'o, 'a>,
     texts: &'x [Text],
     /// For each text the new offset of each instruction, and the offset where the code ends and
     /// landing pads begin.
@@ -32,7 +33,7 @@ pub(super) struct Places<'x, 'o, 'a> {
 }
 
 impl<'x, 'o, 'a> Places<'x, 'o, 'a> {
-    pub(super) fn new(code: &'x Code<'o, 'a>, texts: &'x [Text]) -> Self {
+    pub(super) fn new(code: &'x Originals<'o, 'a>, texts: &'x [Text]) -> Self {
         let starts = texts
             .iter()
             .map(|text| {

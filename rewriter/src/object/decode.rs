@@ -10,6 +10,7 @@ use iced_x86::{
 use object::elf;
 use sfi_contract::text::clean;
 use std::num::NonZeroU32;
+use std::ops::Deref;
 use typed_index_collections::TiVec;
 
 /// Index into [`Code::insns`].
@@ -156,17 +157,35 @@ const INSN_SIZE: usize = 4;
 
 /// All code of an object.
 pub(crate) struct Code<'o, 'a> {
-    pub object: &'o Object<'a>,
     pub insns: PerInsn<Insn>,
+    pub map: CodeMap<'o, 'a>,
+}
+
+/// The places of an object's instructions.
+pub(crate) struct CodeMap<'o, 'a> {
+    pub object: &'o Object<'a>,
     pub sections: Vec<CodeSection>,
     /// Index into `sections` by section index.
     by_section: Vec<Option<usize>>,
 }
 
-impl<'o> Code<'o, '_> {
+impl<'o, 'a> Deref for Code<'o, 'a> {
+    type Target = CodeMap<'o, 'a>;
+
+    fn deref(&self) -> &CodeMap<'o, 'a> {
+        &self.map
+    }
+}
+
+impl CodeMap<'_, '_> {
     /// Returns the code section with this index, if it is one.
     pub(crate) fn section(&self, section: SectionIndex) -> Option<&CodeSection> {
         self.by_section.get(section).copied().flatten().map(|i| &self.sections[i])
+    }
+
+    /// Returns the section of an instruction.
+    pub(crate) fn section_of(&self, at: InsnIndex) -> SectionIndex {
+        self.sections[self.sections.partition_point(|section| section.end <= at)].section
     }
 
     /// Returns the instruction that starts at an offset of a section.
@@ -178,11 +197,33 @@ impl<'o> Code<'o, '_> {
 
     /// Returns the instruction at an offset of a section. If none starts there, returns the next.
     pub(crate) fn place(&self, section: &CodeSection, offset: u64) -> InsnIndex {
-        let insns = &self.insns[section.first..section.end];
-        let before = insns.raw.partition_point(|insn| u64::from(insn.offset) < offset);
-        InsnIndex(section.first.0 + before as u32)
+        let size = self.object.sections[section.section].data.len();
+        match usize::try_from(offset).ok().filter(|offset| *offset <= size) {
+            Some(offset) => InsnIndex(section.first.0 + section.starts.before(offset)),
+            None => section.end,
+        }
     }
 
+    /// Returns the function symbol at or before an offset.
+    pub(crate) fn function_at(&self, section: SectionIndex, offset: u64) -> Option<SymbolIndex> {
+        let functions = &self.section(section)?.functions;
+        let next = functions.partition_point(|(start, _)| *start <= offset);
+        functions[..next].last().map(|(_, symbol)| *symbol)
+    }
+
+    /// Returns a refusal that points at an offset of any section.
+    pub(crate) fn refuse_offset(
+        &self,
+        section: SectionIndex,
+        offset: u64,
+        reason: Reason,
+        detail: impl Into<String>,
+    ) -> Refusal {
+        refuse_at(self, section, offset, None, reason, detail.into())
+    }
+}
+
+impl<'o, 'a> Code<'o, 'a> {
     /// Returns a list with this value for each instruction.
     pub(crate) fn per_insn<T: Clone>(&self, value: T) -> PerInsn<T> {
         vec![value; self.insns.len()].into()
@@ -264,28 +305,10 @@ impl<'o> Code<'o, '_> {
         symbol.is_function() && !symbol.is_open() && stem(symbol.name).1 && self.insns[first].is_nop()
     }
 
-    /// Returns the function symbol at or before an offset.
-    pub(crate) fn function_at(&self, section: SectionIndex, offset: u64) -> Option<SymbolIndex> {
-        let functions = &self.section(section)?.functions;
-        let next = functions.partition_point(|(start, _)| *start <= offset);
-        functions[..next].last().map(|(_, symbol)| *symbol)
-    }
-
     /// Returns a refusal that points at an instruction.
     pub(crate) fn refuse(&self, at: InsnIndex, reason: Reason, detail: impl Into<String>) -> Refusal {
         let insn = &self.insns[at];
         refuse_at(self, insn.section as usize, insn.offset.into(), Some(&insn.ins), reason, detail.into())
-    }
-
-    /// Returns a refusal that points at an offset of any section.
-    pub(crate) fn refuse_offset(
-        &self,
-        section: SectionIndex,
-        offset: u64,
-        reason: Reason,
-        detail: impl Into<String>,
-    ) -> Refusal {
-        refuse_at(self, section, offset, None, reason, detail.into())
     }
 }
 
@@ -301,7 +324,7 @@ fn stem(name: &[u8]) -> (&[u8], bool) {
 }
 
 fn refuse_at(
-    code: &Code<'_, '_>,
+    code: &CodeMap<'_, '_>,
     section: SectionIndex,
     offset: u64,
     ins: Option<&Instruction>,
@@ -320,8 +343,10 @@ fn refuse_at(
 /// [`Reason::DataInText`] if bytes do not decode or a relocation does not fit an instruction's
 /// field, [`Reason::BranchTarget`] and [`Reason::Relocation`] if a branch leads to no instruction.
 pub(crate) fn decode<'o, 'a>(object: &'o Object<'a>) -> Result<Code<'o, 'a>, Vec<Refusal>> {
-    let mut code =
-        Code { object, insns: PerInsn::new(), sections: Vec::new(), by_section: vec![None; object.sections.len()] };
+    let mut code = Code {
+        insns: PerInsn::new(),
+        map: CodeMap { object, sections: Vec::new(), by_section: vec![None; object.sections.len()] },
+    };
     let mut refusals = Vec::new();
     let mut functions = vec![Vec::new(); object.sections.len()];
     for (index, symbol) in object.symbols.iter().enumerate() {
@@ -356,8 +381,8 @@ fn decode_section(
     let cold = functions.iter().filter(|(_, symbol)| stem(code.object.symbols[*symbol].name).1);
     let cold_parts = cold.map(|(start, _)| *start).collect();
     let first = code.insns.next_key();
-    code.by_section[index] = Some(code.sections.len());
-    code.sections.push(CodeSection {
+    code.map.by_section[index] = Some(code.sections.len());
+    code.map.sections.push(CodeSection {
         section: index,
         first,
         end: first,
@@ -419,7 +444,7 @@ fn decode_section(
             next_reloc += 1;
         }
         insn.ins = at_constant(insn.ins, insn.disp_reloc.is_some());
-        code.sections[last].starts.add(offset);
+        code.map.sections[last].starts.add(offset);
         code.insns.push(insn);
     }
     trap_behind(code, last);
@@ -472,8 +497,8 @@ fn at_constant(ins: Instruction, relocated: bool) -> Instruction {
 /// but leads pointers to it.
 fn trap_behind(code: &mut Code<'_, '_>, section: usize) {
     let first = code.sections[section].first;
-    let CodeSection { section, starts, trap, end, functions, .. } = &mut code.sections[section];
-    let offset = code.object.sections[*section].data.len();
+    let CodeSection { section, starts, trap, end, functions, .. } = &mut code.map.sections[section];
+    let offset = code.map.object.sections[*section].data.len();
     *trap = code.insns.next_key();
     *end = trap.next();
     let empty = functions.last().is_some_and(|(start, _)| *start == offset as u64);

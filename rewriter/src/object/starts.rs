@@ -34,6 +34,12 @@ impl Starts {
         let before = *self.before.get(offset / 64)?;
         (bits & bit != 0).then(|| before + (bits & (bit - 1)).count_ones())
     }
+
+    /// Returns the number of the instructions that start before an offset up to the set's end.
+    pub(crate) fn before(&self, offset: usize) -> u32 {
+        let below = self.bits[offset / 64] & ((1 << (offset % 64)) - 1);
+        self.before[offset / 64] + below.count_ones()
+    }
 }
 
 #[cfg(test)]
@@ -51,6 +57,8 @@ mod tests {
         for offset in 0..300 {
             let number = offsets.iter().position(|at| *at == offset).map(|number| number as u32);
             assert_eq!(starts.number(offset), number, "{offset}");
+            let before = offsets.iter().filter(|at| **at < offset).count() as u32;
+            assert!(offset > 200 || starts.before(offset) == before, "{offset}");
         }
     }
 }

@@ -2,13 +2,12 @@
 //! relocations move.
 
 use crate::analysis::arrays::Arrays;
-use crate::analysis::flow::FlowGraph;
 use crate::analysis::pads::Pads;
 use crate::analysis::r15::kept::R15;
 use crate::analysis::r15::slot::Slots;
 use crate::debug::{DebugReloc, DebugSection, DebugTarget};
 use crate::object::address::{Addresses, is_dropped};
-use crate::object::decode::{Code, InsnIndex};
+use crate::object::decode::{CodeMap, InsnIndex, PerInsn};
 use crate::object::read::{Place, SectionIndex, SymbolIndex};
 use crate::output::object::{Contents, NewObject, NewPlace, NewReloc, NewSection, NewSymbol};
 use crate::output::unwind_table;
@@ -16,6 +15,7 @@ use crate::refusal::{Reason, Refusal};
 use crate::text::emit::address_of;
 use crate::text::emit::{Label, LoaderSymbol, Target, old};
 use crate::text::layout::{Text, TextReloc};
+use crate::text::originals::Originals;
 use crate::unwind::Unwind;
 use foldhash::{HashMap, HashMapExt};
 use object::elf;
@@ -42,17 +42,18 @@ const DATA_RELOCATIONS: [u32; 10] = [
 /// The inputs of the unwind tables.
 pub(crate) struct Exceptions<'x> {
     pub unwind: &'x Unwind,
-    pub graph: &'x FlowGraph,
+    /// Unit of each instruction.
+    pub units: &'x PerInsn<u32>,
     pub r15: &'x HashMap<u32, R15>,
     pub slots: &'x Slots,
 }
 
-/// Assembles the new object's tables. `texts` are in the order of [`Code::sections`].
+/// Assembles the new object's tables. `texts` are in the order of [`CodeMap::sections`].
 ///
 /// # Errors
 /// [`Reason::Relocation`] where a kept section refers to one that is not kept.
 pub(crate) fn assemble<'a>(
-    code: &Code<'_, 'a>,
+    code: &Originals<'_, 'a>,
     addresses: &Addresses,
     (pads, arrays): (&Pads, &Arrays),
     texts: Vec<Text>,
@@ -101,7 +102,7 @@ pub(crate) fn assemble<'a>(
     let mut beside = HashMap::new();
     for (index, text) in texts.iter().enumerate() {
         let r15 = |at: InsnIndex| {
-            let unit = exceptions.graph.unit[at];
+            let unit = exceptions.units[at];
             (exceptions.r15.get(&unit).copied(), exceptions.slots.depth(unit).is_some())
         };
         match unwind_table::emit(exceptions.unwind, code, r15, index, text, |target| numbers.of_target(target)) {
@@ -218,7 +219,7 @@ fn text_reloc(numbers: &Numbers, reloc: &TextReloc) -> NewReloc {
 
 /// Says whether a section is carried over. Sections that describe the old code are not, nor are
 /// those that the writer makes itself.
-fn is_kept(code: &Code<'_, '_>, index: SectionIndex) -> bool {
+fn is_kept(code: &CodeMap<'_, '_>, index: SectionIndex) -> bool {
     let section = &code.object.sections[index];
     let made_by_writer =
         [elf::SHT_NULL.0, elf::SHT_SYMTAB.0, elf::SHT_STRTAB.0, elf::SHT_RELA.0, elf::SHT_SYMTAB_SHNDX.0];
@@ -276,7 +277,7 @@ fn debug_section<'a>(
 
 /// The new symbol table while it is made.
 struct Symbols<'c, 'o, 'a> {
-    code: &'c Code<'o, 'a>,
+    code: &'c CodeMap<'o, 'a>,
     section_map: &'c [usize],
     /// Place of every label: (new section, offset).
     labels: HashMap<Label, (usize, u64)>,
@@ -317,7 +318,7 @@ impl Numbers {
 }
 
 impl<'c, 'o, 'a> Symbols<'c, 'o, 'a> {
-    fn new(code: &'c Code<'o, 'a>, texts: &[Text], section_map: &'c [usize]) -> Self {
+    fn new(code: &'c CodeMap<'o, 'a>, texts: &[Text], section_map: &'c [usize]) -> Self {
         let mut labels = HashMap::new();
         let mut sizes = HashMap::new();
         for (section, text) in code.sections.iter().zip(texts) {

@@ -23,12 +23,13 @@
 //! ```
 
 use crate::analysis::r15::kept::R15;
-use crate::object::decode::{Code, InsnIndex};
+use crate::object::decode::{CodeMap, InsnIndex};
 use crate::object::read::{Place, Symbol};
 use crate::output::object::{Contents, NewReloc, NewSection};
 use crate::refusal::{Reason, Refusal};
 use crate::text::emit::{Label, Target, old};
 use crate::text::layout::Text;
+use crate::text::originals::Originals;
 use crate::unwind::frames::{Personality, Row, SAVED, SP, Saved, Spot};
 use crate::unwind::lsda::{self, NewSite};
 use crate::unwind::{Function, Unwind};
@@ -110,7 +111,7 @@ fn translate(row: &Row, (r15, slot): (Option<R15>, bool)) -> Option<NewRow> {
 }
 
 /// Returns the labels to which the records' relocations refer.
-pub(crate) fn needs(unwind: &Unwind, code: &Code<'_, '_>) -> Vec<Label> {
+pub(crate) fn needs(unwind: &Unwind, code: &CodeMap<'_, '_>) -> Vec<Label> {
     let mut labels: Vec<Label> = unwind.landings().map(|(_, landing)| old(landing.pad)).collect();
     for function in &unwind.functions {
         if let Some(Personality { spot: Spot::Section(section, offset), .. }) = function.frame.personality {
@@ -129,7 +130,7 @@ pub(crate) fn needs(unwind: &Unwind, code: &Code<'_, '_>) -> Vec<Label> {
 /// instruction, and whether r15 lives in a slot. `symbol` returns numbers in the new symbol table.
 pub(crate) fn emit<'a>(
     unwind: &Unwind,
-    code: &Code<'_, 'a>,
+    code: &Originals<'_, 'a>,
     r15: impl Fn(InsnIndex) -> (Option<R15>, bool),
     index: usize,
     text: &Text,
@@ -243,7 +244,7 @@ type CallRow = (u32, usize, usize);
 /// Returns the rows without repetition, and the calls that have one.
 fn rows(
     unwind: &Unwind,
-    code: &Code<'_, '_>,
+    code: &Originals<'_, '_>,
     calls: &[(InsnIndex, u32)],
     r15: impl Fn(InsnIndex) -> (Option<R15>, bool),
 ) -> Result<(Vec<NewRow>, Vec<CallRow>), Refusal> {
@@ -251,7 +252,7 @@ fn rows(
     let mut known: HashMap<NewRow, usize> = HashMap::new();
     let mut entries = Vec::new();
     for (at, offset) in calls {
-        let Some(row) = unwind.row(code, *at).and_then(|row| translate(row, r15(*at))) else {
+        let Some(row) = unwind.row(*at, code.insns[*at].end()).and_then(|row| translate(row, r15(*at))) else {
             if unwind.landing(*at).is_some() {
                 let detail = "the call's frame cannot be described for the new code";
                 return Err(code.refuse(*at, Reason::ExceptionTables, detail));
@@ -273,7 +274,7 @@ fn sites(
     calls: &[(InsnIndex, u32)],
     function: usize,
     lsda: &lsda::Lsda,
-    code: &Code<'_, '_>,
+    code: &Originals<'_, '_>,
 ) -> Vec<NewSite<InsnIndex>> {
     let mut sites: Vec<NewSite<InsnIndex>> = Vec::new();
     let mut last = None;
@@ -297,7 +298,7 @@ fn sites(
 }
 
 /// Returns a symbol and the distance to a place from it. A damaged table may name no symbol.
-fn target_of(code: &Code<'_, '_>, spot: Spot) -> Option<(Target, i64)> {
+fn target_of(code: &CodeMap<'_, '_>, spot: Spot) -> Option<(Target, i64)> {
     let (section, offset) = match spot {
         Spot::Symbol(symbol, more) => {
             return code.object.symbols.get(symbol).map(|_| (Target::Symbol(symbol as u32), more as i64));

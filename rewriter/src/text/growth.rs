@@ -1,10 +1,11 @@
 //! The causes of the new text's growth: bytes before and after, by the kind of the original
 //! instruction.
 
-use crate::object::decode::{Code, CodeSection, Flow, Insn};
+use crate::object::decode::CodeSection;
 use crate::stats::{Growth, Part};
 use crate::text::layout::Text;
-use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
+use crate::text::originals::Originals;
+use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, Register};
 
 /// Bytes of the opcodes of those instructions whose purpose does not depend on the one that they
 /// serve. See [`inserted`].
@@ -13,15 +14,13 @@ const NOP: u8 = 0x90;
 const LONG_NOP: u8 = 0x1f;
 
 /// Counts the bytes of one section.
-pub(crate) fn add(growth: &mut Growth, code: &Code<'_, '_>, section: &CodeSection, text: &Text) {
-    let parts: Vec<Part> = code.insns[section.first..section.end].iter().map(part).collect();
-    for (insn, part) in code.insns[section.first..section.trap].iter().zip(&parts) {
-        growth.0[*part as usize].0 += insn.ins.len() as u64;
+pub(crate) fn add(growth: &mut Growth, code: &Originals<'_, '_>, section: &CodeSection, text: &Text) {
+    for insn in &code.insns[section.first..section.trap] {
+        growth.0[insn.part as usize].0 += u64::from(insn.len);
     }
     for (index, mark) in text.marks.iter().enumerate() {
         let end = text.marks.get(index + 1).map_or(text.bytes.len(), |next| next.offset as usize);
-        let at = usize::from(mark.insn) - usize::from(section.first);
-        let part = if mark.pad { Part::Indirect } else { parts[at] };
+        let part = if mark.pad { Part::Indirect } else { code.insns[mark.insn].part };
         let bytes = &text.bytes[mark.offset as usize..end];
         if memchr::memchr3(LEA, NOP, LONG_NOP, bytes).is_none() {
             growth.0[part as usize].1 += bytes.len() as u64;
@@ -52,27 +51,5 @@ fn inserted(new: &Instruction) -> Option<Part> {
             Some(Part::StackPointer)
         }
         _ => None,
-    }
-}
-
-fn part(insn: &Insn) -> Part {
-    let ins = &insn.ins;
-    let named = |register| {
-        let operand = (0..ins.op_count())
-            .any(|op| ins.op_kind(op) == OpKind::Register && ins.op_register(op).full_register() == register);
-        operand || ins.memory_base().full_register() == register || ins.memory_index().full_register() == register
-    };
-    let memory = (0..ins.op_count()).any(|op| ins.op_kind(op) == OpKind::Memory);
-    match insn.flow {
-        _ if insn.is_nop() => Part::Padding,
-        Flow::CallIndirect | Flow::JumpIndirect => Part::Indirect,
-        Flow::Call(_) | Flow::Jump(_) | Flow::Branch(_) => Part::Branch,
-        _ if ins.mnemonic() == Mnemonic::Push => Part::Push,
-        _ if ins.mnemonic() == Mnemonic::Pop => Part::Pop,
-        _ if named(Register::R15) => Part::R15,
-        _ if memory && matches!(ins.memory_base(), Register::RSP | Register::RBP) => Part::Frame,
-        _ if memory => Part::Memory,
-        _ if named(Register::RSP) => Part::StackPointer,
-        _ => Part::Rest,
     }
 }

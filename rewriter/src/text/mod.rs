@@ -4,4 +4,5 @@ pub(crate) mod charge;
 pub(crate) mod emit;
 pub(crate) mod growth;
 pub(crate) mod layout;
+pub(crate) mod originals;
 pub(crate) mod share;

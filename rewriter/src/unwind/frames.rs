@@ -4,11 +4,13 @@
 //! Source: Linux Standard Base Core 5.0, section 10.6; DWARF 5, section 6.4.
 
 use crate::object::read::{Object, Place, SectionIndex, SymbolIndex};
+use foldhash::{HashMap, HashMapExt};
 use gimli::{
     BaseAddresses, CfaRule, CieOrFde, EhFrame, EndianSlice, LittleEndian, Operation, Pointer, Register, RegisterRule,
     UnwindContext, UnwindExpression, UnwindSection,
 };
 use object::elf;
+use std::ops::Range;
 
 /// A place that the unwind tables name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,17 +52,44 @@ pub(crate) enum Saved {
     AtRbp(i32),
 }
 
-/// The rules for a range of a function.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The frame address and the places of the old registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Row {
-    /// Offsets in the section.
-    pub start: u64,
-    pub end: u64,
     pub cfa: Cfa,
     /// Places in the order of [`SAVED`].
     pub saved: [Saved; 6],
     /// Bytes of stack arguments that a landing pad no longer finds.
     pub arguments: u32,
+}
+
+/// A range of a function with one row.
+#[derive(Clone, Copy, Debug)]
+struct Stretch {
+    /// Offsets in the section.
+    start: u64,
+    end: u64,
+    /// Index into [`Frames::kinds`].
+    row: u32,
+}
+
+/// All frames of an object.
+#[derive(Debug, Default)]
+pub(crate) struct Frames {
+    pub all: Vec<Frame>,
+    stretches: Vec<Stretch>,
+    /// The rows without repetition: functions have few different ones.
+    kinds: Vec<Row>,
+}
+
+impl Frames {
+    /// Returns the row of a frame at an offset of its section.
+    pub(crate) fn row(&self, frame: &Frame, offset: u64) -> Option<&Row> {
+        let stretches = &self.stretches[frame.stretches.clone()];
+        // They ascend.
+        let before = stretches.partition_point(|stretch| stretch.start <= offset).checked_sub(1)?;
+        let stretch = &stretches[before];
+        (offset < stretch.end).then(|| &self.kinds[stretch.row as usize])
+    }
 }
 
 /// One function, or a part of one.
@@ -69,8 +98,8 @@ pub(crate) struct Frame {
     pub section: SectionIndex,
     pub start: u64,
     pub end: u64,
-    /// The rows that could be understood.
-    pub rows: Vec<Row>,
+    /// The rows that could be understood: indices into [`Frames::stretches`].
+    stretches: Range<usize>,
     pub lsda: Option<Spot>,
     pub personality: Option<Personality>,
 }
@@ -124,21 +153,22 @@ impl Addresses {
 const REPEATED: usize = 200_000_000;
 
 /// Reads all frames. Returns `None` if a table is malformed, because its meaning is then unknown.
-pub(crate) fn read(object: &Object<'_>) -> Option<Vec<Frame>> {
+pub(crate) fn read(object: &Object<'_>) -> Option<Frames> {
     let addresses = Addresses::new(object);
     if addresses.sections.last().is_some_and(|last| *last >= FIRST_SYMBOL) {
         return None;
     }
-    let mut frames = Vec::new();
+    let mut frames = Frames::default();
+    let mut known = HashMap::new();
     for (index, section) in object.sections.iter().enumerate() {
         if section.name != b".eh_frame" || !section.is_alloc() || section.data.is_empty() {
             continue;
         }
         let bytes = relocated(object, &addresses, index)?;
-        read_section(object, &addresses, index, &bytes, &mut frames)?;
+        read_section(object, &addresses, (index, &bytes), &mut frames, &mut known)?;
     }
     // No instruction may be in two frames.
-    let mut ranges: Vec<_> = frames.iter().map(|f| (f.section, f.start, f.end)).collect();
+    let mut ranges: Vec<_> = frames.all.iter().map(|f| (f.section, f.start, f.end)).collect();
     ranges.sort_unstable();
     let apart = ranges.windows(2).all(|pair| pair[0].0 != pair[1].0 || pair[0].2 <= pair[1].1);
     apart.then_some(frames)
@@ -174,9 +204,9 @@ fn field(bytes: &mut [u8], at: usize, size: usize) -> Option<&mut [u8]> {
 fn read_section(
     object: &Object<'_>,
     addresses: &Addresses,
-    index: SectionIndex,
-    bytes: &[u8],
-    frames: &mut Vec<Frame>,
+    (index, bytes): (SectionIndex, &[u8]),
+    frames: &mut Frames,
+    known: &mut HashMap<Row, u32>,
 ) -> Option<()> {
     let mut table = EhFrame::new(bytes, LittleEndian);
     table.set_address_size(8);
@@ -205,29 +235,34 @@ fn read_section(
             spot(pointer).filter(real).map(|spot| Personality { spot, indirect })
         });
         let lsda = fde.lsda().and_then(spot).filter(real);
-        let mut frame =
-            Frame { section, start, end: start.saturating_add(fde.len()), rows: Vec::new(), lsda, personality };
+        let first = frames.stretches.len();
         let base = fde.initial_address();
         let mut rows = fde.rows(&table, &bases, &mut context).ok()?;
         while let Some(row) = rows.next_row().ok()? {
             let (from, to) = (row.start_address().wrapping_sub(base), row.end_address().wrapping_sub(base));
             let Some(cfa) = cfa(&table, row.cfa()) else { continue };
             let mut saved = [Saved::Same; 6];
-            let mut known = true;
+            let mut understood = true;
             for (register, rule) in row.registers() {
                 let Some(at) = SAVED.iter().position(|r| u16::from(*r) == register.0) else { continue };
                 match saved_at(&table, rule) {
                     Some(place) => saved[at] = place,
-                    None => known = false,
+                    None => understood = false,
                 }
             }
-            if known {
+            if understood {
                 let arguments = row.saved_args_size() as u32;
                 let (from, to) = (start.saturating_add(from), start.saturating_add(to));
-                frame.rows.push(Row { start: from, end: to, cfa, saved, arguments });
+                let row = Row { cfa, saved, arguments };
+                let row = *known.entry(row).or_insert_with(|| {
+                    frames.kinds.push(row);
+                    frames.kinds.len() as u32 - 1
+                });
+                frames.stretches.push(Stretch { start: from, end: to, row });
             }
         }
-        frames.push(frame);
+        let (end, stretches) = (start.saturating_add(fde.len()), first..frames.stretches.len());
+        frames.all.push(Frame { section, start, end, stretches, lsda, personality });
     }
     Some(())
 }

@@ -20,13 +20,14 @@ use crate::object::address::is_exception_table;
 use crate::object::decode::{Code, Flow, InsnIndex};
 use crate::refusal::{Reason, Refusal};
 use foldhash::HashMap;
-use frames::{Frame, Row, Spot};
+use frames::{Frame, Frames, Row, Spot};
 use lsda::Lsda;
 
 /// The unwinding of an object.
 #[derive(Default)]
 pub(crate) struct Unwind {
     pub functions: Vec<Function>,
+    frames: Frames,
     /// Calls, with the function that each is in.
     pub calls: HashMap<InsnIndex, usize>,
     landings: std::collections::BTreeMap<InsnIndex, Landing>,
@@ -68,13 +69,10 @@ impl Unwind {
         self.calls.contains_key(&call)
     }
 
-    /// Returns the row of a call.
-    pub(crate) fn row(&self, code: &Code<'_, '_>, call: InsnIndex) -> Option<&Row> {
-        let inside = code.insns[call].end() - 1;
+    /// Returns the row of a call that ends at this offset.
+    pub(crate) fn row(&self, call: InsnIndex, end: u64) -> Option<&Row> {
         let frame = &self.functions[*self.calls.get(&call)?].frame;
-        // Rows ascend.
-        let row = frame.rows.partition_point(|row| row.start <= inside).checked_sub(1)?;
-        Some(&frame.rows[row]).filter(|row| inside < row.end)
+        self.frames.row(frame, end - 1)
     }
 }
 
@@ -87,7 +85,7 @@ impl Unwind {
 pub(crate) fn collect(code: &Code<'_, '_>) -> Result<Unwind, Vec<Refusal>> {
     let object = code.object;
     let tables = object.sections.iter().enumerate().find(|(_, s)| is_exception_table(s.name) && s.size != 0);
-    let Some(frames) = frames::read(object) else {
+    let Some(mut frames) = frames::read(object) else {
         return match tables {
             Some((section, _)) => Err(vec![code.refuse_offset(
                 section,
@@ -99,11 +97,12 @@ pub(crate) fn collect(code: &Code<'_, '_>) -> Result<Unwind, Vec<Refusal>> {
         };
     };
     let mut starts: Vec<(usize, u64)> =
-        frames.iter().filter_map(|f| f.lsda).filter_map(|spot| table_at(code, spot)).collect();
+        frames.all.iter().filter_map(|f| f.lsda).filter_map(|spot| table_at(code, spot)).collect();
     starts.sort_unstable();
-    let mut unwind = Unwind::default();
+    let all = std::mem::take(&mut frames.all);
+    let mut unwind = Unwind { frames, ..Unwind::default() };
     let mut refusals = Vec::new();
-    for frame in frames {
+    for frame in all {
         let Some(section) = code.section(frame.section) else { continue };
         let index = unwind.functions.len();
         let place = |offset: u64| code.place(section, offset);
@@ -145,7 +144,7 @@ pub(crate) fn collect(code: &Code<'_, '_>) -> Result<Unwind, Vec<Refusal>> {
             continue;
         };
         let Some(pad) = site.pad else { continue };
-        let landing = unwind.row(code, at).zip(code.at(frame.section, pad));
+        let landing = unwind.row(at, code.insns[at].end()).zip(code.at(frame.section, pad));
         match landing {
             Some((row, pad)) => {
                 let landing = Landing { pad, arguments: row.arguments };

@@ -14,7 +14,7 @@ use crate::analysis::flow::{FlowGraph, PerUnit};
 use crate::analysis::r15::kept::{Passed, R15};
 use crate::analysis::r15::slot::Slots;
 use crate::analysis::regs::{self, AllEffects, Set, bit};
-use crate::object::decode::{Code, Dest, Flow, InsnIndex, PerInsn};
+use crate::object::decode::{Code, Dest, Flow, PerInsn};
 use crate::stats::Stats;
 use foldhash::{HashMap, HashMapExt, HashSet};
 use iced_x86::{Instruction, OpKind, Register};
@@ -172,20 +172,14 @@ fn loop_depths(code: &Code<'_, '_>) -> PerInsn<u32> {
         .collect()
 }
 
-/// Returns the place of r15 at an instruction: its register, and the slot of the frame that is its
-/// home.
-pub(crate) fn keeping(
-    graph: &FlowGraph,
-    decisions: &HashMap<u32, R15>,
-    slots: &Slots,
-    at: InsnIndex,
-) -> (Keeping, Option<i64>) {
-    let keeping = match decisions.get(&graph.unit[at]) {
+/// Returns the place of r15 in a unit: its register, and the slot of the frame that is its home.
+pub(crate) fn keeping(decisions: &HashMap<u32, R15>, slots: &Slots, unit: u32) -> (Keeping, Option<i64>) {
+    let keeping = match decisions.get(&unit) {
         Some(R15::Renamed(to)) => Keeping::Renamed(number(*to) as u8),
         Some(R15::Exchanged(with)) => Keeping::Exchanged(number(*with) as u8),
         Some(R15::Home) | None => Keeping::Home,
     };
-    (keeping, slots.depth(graph.unit[at]))
+    (keeping, slots.depth(unit))
 }
 
 /// Counts the units by the ways in which they keep r15.
