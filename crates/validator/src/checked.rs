@@ -32,7 +32,7 @@ impl FromStr for Validation {
 /// A rewritten object that passed validation.
 #[derive(Clone, Debug)]
 pub struct Checked {
-    /// The rewriter's output.
+    /// The rewriter's output, without its traces if they were used.
     pub output: Output,
     /// Places that the validator could not decide.
     pub unproved: Vec<Finding>,
@@ -64,11 +64,12 @@ pub enum Failure {
 /// [`Failure::Refused`] if the rewriter refuses the object, [`Failure::NotProved`] if `validation`
 /// does not let the result pass.
 pub fn rewrite(original: &[u8], options: &Options, validation: Validation) -> Result<Checked, Failure> {
-    let output = sfi_rewriter::rewrite(original, options).map_err(Failure::Refused)?;
+    let mut output = sfi_rewriter::rewrite(original, options).map_err(Failure::Refused)?;
     if validation == Validation::Skip {
         return Ok(Checked { output, unproved: Vec::new() });
     }
-    let findings = crate::prove::validate(original, &output.bytes, &output.traces).findings;
+    let traces = std::mem::take(&mut output.traces);
+    let findings = crate::prove::judge(original, &output.bytes, traces).findings;
     let fails = |finding: &Finding| validation == Validation::Strict || finding.verdict == Verdict::Wrong;
     match findings.iter().any(fails) {
         true => Err(Failure::NotProved(findings)),

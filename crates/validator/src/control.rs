@@ -416,7 +416,7 @@ impl Walk<'_, '_, '_> {
         let slotted = stand.slotted.take().map(|slotted| whole(slotted.register) | whole(slotted.base));
         let way = slotted.map_or(Way::Plain, Way::Switch);
         for to in targets.inside {
-            if targets.tail && self.graph.facts.get(&to).and_then(crate::facts::Facts::height) != Some(0) {
+            if targets.tail && self.graph.facts.get(&to).and_then(|facts| facts.height()) != Some(0) {
                 // The jump may be a tail call, so nothing is on the stack. It cannot lead to a
                 // label with something there.
                 continue;

@@ -8,7 +8,7 @@ use crate::jump_tables::{self, JumpTables};
 use crate::landings::{Landing, Unwinding};
 use crate::leaves::Leaves;
 use crate::object::{is_function, is_open, is_weak, kind};
-use crate::sets::{Effects, RBP, RSP, effects};
+use crate::sets::{AllEffects, Effects, RBP, RSP, effects};
 use crate::system;
 use iced_x86::{InstructionInfoFactory, Mnemonic, OpKind, Register};
 use sfi_elf::Place;
@@ -37,7 +37,7 @@ struct Pending {
 /// The original program's control flow.
 pub(crate) struct Graph {
     /// Effects of each instruction.
-    pub effects: Vec<Effects>,
+    pub effects: AllEffects,
     /// Instructions that some code or data names.
     pub label: Vec<bool>,
     /// Instructions where functions begin.
@@ -55,7 +55,7 @@ pub(crate) struct Graph {
     /// Entries for which the linker may take another definition, which may write other registers.
     pub replaced: Vec<bool>,
     /// Facts at each label that control may reach.
-    pub facts: HashMap<Index, Facts>,
+    pub facts: HashMap<Index, Box<Facts>>,
     /// Targets of the indirect jumps that control may reach.
     pub jumps: HashMap<Index, Targets>,
     /// Labels whose address is taken, by group of code.
@@ -117,7 +117,7 @@ impl Graph {
             .iter()
             .map(|insn| if insn.is_nop() { Effects::default() } else { effects(&mut factory, &insn.ins) });
         let mut graph = Graph {
-            effects: effects.collect(),
+            effects: AllEffects::new(effects),
             label: vec![false; count],
             entry: vec![false; count],
             presumed: HashSet::new(),
@@ -365,7 +365,7 @@ impl Graph {
         let mut pending =
             Pending { work: (0..self.entry.len()).rev().filter(|&at| self.entry[at]).collect(), ..Pending::default() };
         for &at in &pending.work {
-            self.facts.insert(at, Facts::entry());
+            self.facts.insert(at, Box::new(Facts::entry()));
         }
         loop {
             while let Some(head) = pending.work.pop() {
@@ -401,7 +401,7 @@ impl Graph {
         self.label[to] = true;
         let changed = match self.facts.get_mut(&to) {
             Some(known) => known.join(facts, Some(to)),
-            None => self.facts.insert(to, facts.clone()).is_none(),
+            None => self.facts.insert(to, Box::new(facts.clone())).is_none(),
         };
         if changed {
             pending.work.push(to);
@@ -419,7 +419,7 @@ impl Graph {
 
     /// Follows control from a label to the next.
     fn straight(&mut self, old: &Old<'_, '_>, head: Index, pending: &mut Pending) {
-        let mut facts = self.facts[&head].clone();
+        let mut facts = Facts::clone(&self.facts[&head]);
         let mut at = head;
         let mut called = None;
         loop {
@@ -484,9 +484,9 @@ impl Graph {
 
     /// Says whether the code around an instruction changes a register.
     pub(crate) fn changes(&self, at: Index, register: usize) -> bool {
-        let same =
-            |(effects, group): (&Effects, &u32)| *group == self.group[at] && effects.changes >> register & 1 != 0;
-        self.effects.iter().zip(&self.group).any(same)
+        let own = self.group[at];
+        let same = |(at, group): (Index, &u32)| *group == own && self.effects[at].changes >> register & 1 != 0;
+        self.group.iter().enumerate().any(same)
     }
 
     /// Returns all receivers.

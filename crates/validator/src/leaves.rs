@@ -2,7 +2,7 @@
 //! across such calls in any register that the function does not write.
 
 use crate::code::{Flow, Index, Old, falls_through};
-use crate::sets::{Effects, PRESERVED, RSP};
+use crate::sets::{AllEffects, PRESERVED, RSP};
 use iced_x86::Mnemonic;
 use std::collections::{HashMap, HashSet};
 
@@ -25,7 +25,7 @@ pub(crate) struct Leaves(HashMap<u32, Registers>);
 
 impl Leaves {
     /// Finds the registers. `group`: the group of each instruction. `entry`: where functions begin.
-    pub(crate) fn find(old: &Old<'_, '_>, effects: &[Effects], group: &[u32], entry: &[bool]) -> Leaves {
+    pub(crate) fn find(old: &Old<'_, '_>, effects: &AllEffects, group: &[u32], entry: &[bool]) -> Leaves {
         let mut changed: HashMap<u32, Registers> = HashMap::new();
         let mut ways: HashSet<(u32, u32)> = HashSet::new();
         for (at, insn) in old.text.insns.iter().enumerate() {

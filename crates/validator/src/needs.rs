@@ -51,8 +51,8 @@ impl Walk<'_, '_, '_> {
             Some((to, from)) if bitwise && to != from => (Op::Mix { at, needed, from, to }, 0),
             _ => (Op::Need(at, needed), effects.writes & !lost),
         };
-        block.ops.push(op);
-        block.ops.push(Op::Gain(gained | count(effects.writes, stand)));
+        let gain = Op::Gain(gained | count(effects.writes, stand));
+        block.ops.extend([op, gain].into_iter().filter(|op| !matches!(op, Op::Need(_, 0) | Op::Gain(0))));
         if lost != 0 {
             block.ops.push(Op::Wrote(effects.writes & lost));
             block.ops.push(Op::Lose(at, lost));

@@ -13,6 +13,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Compares an object with its rewritten form.
 pub fn validate(original: &[u8], new: &[u8], traces: &[Trace]) -> Proof {
+    judge(original, new, traces)
+}
+
+/// Compares an object with its rewritten form. Drops the traces once they are read.
+pub(crate) fn judge<Traces: AsRef<[Trace]>>(original: &[u8], new: &[u8], traces: Traces) -> Proof {
     let whole = |verdict, what| Proof {
         findings: vec![Finding {
             verdict,
@@ -29,10 +34,11 @@ pub fn validate(original: &[u8], new: &[u8], traces: &[Trace]) -> Proof {
         Ok(pair) => pair,
         Err(what) => return whole(Verdict::Wrong, what),
     };
-    let mut context = match Context::read(&pair, traces) {
+    let mut context = match Context::read(&pair, traces.as_ref()) {
         Ok(context) => context,
         Err(what) => return whole(Verdict::Unproved, what),
     };
+    drop(traces);
     if let Some(at) = context.names_the_budget() {
         let insn = &context.old.text.insns[at];
         let (ins, offset) = (sfi_contract::syntax::text(&insn.ins), insn.offset());

@@ -3,6 +3,8 @@
 
 use iced_x86::RflagsBits;
 use iced_x86::{Instruction, InstructionInfoFactory, InstructionInfoOptions, Mnemonic, OpAccess, OpKind, Register};
+use std::collections::HashMap;
+use std::ops::Index;
 
 /// Bits 0 to 15: the low bytes of the general registers, by number. Bits 16 to 31: the rest of
 /// them. Bits 32 to 37: flags in the order of [`FLAGS`].
@@ -65,7 +67,7 @@ pub(crate) fn flags(bits: u32) -> Set {
 }
 
 /// The reads and writes of an instruction.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Effects {
     pub reads: Set,
     /// Bits that are surely overwritten.
@@ -76,6 +78,35 @@ pub(crate) struct Effects {
     pub named: u32,
     pub loads: bool,
     pub stores: bool,
+}
+
+/// The effects of each instruction. Equal ones are stored once.
+pub(crate) struct AllEffects {
+    /// Index into `kinds`.
+    of: Vec<u32>,
+    kinds: Vec<Effects>,
+}
+
+impl AllEffects {
+    pub(crate) fn new(all: impl Iterator<Item = Effects>) -> AllEffects {
+        let mut known = HashMap::new();
+        let mut kinds = Vec::new();
+        let number = |effects| {
+            *known.entry(effects).or_insert_with(|| {
+                kinds.push(effects);
+                kinds.len() as u32 - 1
+            })
+        };
+        AllEffects { of: all.map(number).collect(), kinds }
+    }
+}
+
+impl Index<usize> for AllEffects {
+    type Output = Effects;
+
+    fn index(&self, at: usize) -> &Effects {
+        &self.kinds[self.of[at] as usize]
+    }
 }
 
 /// Returns the reads and writes of an instruction. The stack pointer is left out, because the facts

@@ -4,7 +4,7 @@
 //! itself may leave in them what a callee left there.
 
 use crate::code::{Index, Old};
-use crate::sets::{Effects, RAX, number as register};
+use crate::sets::{AllEffects, RAX, number as register};
 use iced_x86::{Code as Opcode, Instruction, Mnemonic, OpKind};
 
 /// The registers of arguments, in order.
@@ -124,7 +124,7 @@ pub(crate) fn exits(old: &Old<'_, '_>, before: Index, at: Index) -> bool {
 
 /// The straight line before a system call.
 pub(crate) struct Line<'x, Before> {
-    pub effects: &'x [Effects],
+    pub effects: &'x AllEffects,
     /// Returns the instruction before one, if control comes from nowhere else.
     pub before: Before,
 }

@@ -167,12 +167,15 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
             let (section, offset) = context.old.place[head];
             let delta = walk.deltas[&head];
             let place = (section as usize, u64::from(offset));
-            let mut stand = Stand { facts: facts.clone(), delta, place, slotted: None };
+            let mut stand = Stand { facts: Facts::clone(facts), delta, place, slotted: None };
             let mut block = Block::default();
             let mut at = head;
             if let Err(difference) = walk.block(&mut at, &mut stand, &mut block) {
                 walk.differences.push((at, stand.place, difference));
             }
+            // Most blocks are small, and all of them stay.
+            block.ops.shrink_to_fit();
+            block.edges.shrink_to_fit();
             walk.blocks.insert(head, block);
         }
         walk

@@ -57,6 +57,6 @@ fn behind(code: &Code<'_, '_>, graph: &FlowGraph, at: InsnIndex) -> Option<InsnI
 /// Says whether an instruction calls a function of another object that never returns.
 fn never_returns(code: &Code<'_, '_>, at: InsnIndex) -> bool {
     let Flow::Call(Dest::Symbol(symbol)) = code.insns[at].flow else { return false };
-    let symbol = &code.object.symbols[symbol as usize];
+    let symbol = &code.object.symbols[symbol.index()];
     symbol.place == Place::Undefined && std::str::from_utf8(symbol.name).is_ok_and(names::never_returns)
 }

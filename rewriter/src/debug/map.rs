@@ -20,15 +20,14 @@ pub(super) fn section(code: &Originals<'_, '_>, texts: &[Text]) -> DebugSection 
 
 fn entries(code: &Originals<'_, '_>, text: &Text) -> Vec<MapEntry> {
     let mut entries = Vec::new();
-    for (index, mark) in text.marks.iter().enumerate() {
-        let end = text.marks.get(index + 1).map_or(text.bytes.len(), |next| next.offset as usize);
-        let bytes = &text.bytes[mark.offset as usize..end];
+    for (mark, end) in text.marks.ranges(text.bytes.len() as u32) {
+        let bytes = &text.bytes[mark.at as usize..end as usize];
         if bytes.is_empty() {
             continue;
         }
         let insn = &code.insns[mark.insn];
         let main = if mark.pad || insn.part == Part::Padding { None } else { main_of(insn.mnemonic, bytes) };
-        entries.push(MapEntry { new: u64::from(mark.offset), old: u64::from(insn.offset), main });
+        entries.push(MapEntry { new: u64::from(mark.at), old: u64::from(insn.offset), main });
     }
     entries
 }

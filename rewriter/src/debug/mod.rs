@@ -18,7 +18,8 @@ pub(crate) use section::{DebugReloc, DebugSection, DebugTarget};
 
 use crate::object::decode::{CodeSection, InsnIndex};
 use crate::object::read::{Object, Place};
-use crate::text::layout::{PlacedMark, Text};
+use crate::text::layout::Text;
+use crate::text::marks::Mark;
 use crate::text::originals::Originals;
 use gimli::write::{EndianVec, RelocateWriter, Relocation, RelocationTarget, Sections};
 use object::elf;
@@ -32,7 +33,8 @@ use values::{Dropped, dropped};
 const BUDGET: u64 = 200_000_000;
 
 /// Makes the new debug sections, with the map from new to original instructions. Returns no
-/// sections if the object has no debug information. `texts` are in the order of [`crate::object::decode::CodeMap::sections`].
+/// sections if the object has no debug information. `texts` are in the order of
+/// [`crate::object::decode::CodeMap::sections`].
 ///
 /// # Errors
 /// The reason why the debug information could not be carried over.
@@ -59,10 +61,10 @@ pub(crate) fn traces(
     texts: &[Text],
     keeping: impl Fn(InsnIndex) -> (Keeping, Option<i64>),
 ) -> Vec<Trace> {
-    let step = |mark: &PlacedMark| {
+    let step = |mark: Mark| {
         let at = mark.insn;
         let (r15, slot) = keeping(at);
-        Step { new: mark.offset, old: code.insns[at].offset, pad: mark.pad, r15, slot }
+        Step { new: mark.at, old: code.insns[at].offset, pad: mark.pad, r15, slot }
     };
     let trace =
         |(of, text): (&CodeSection, &Text)| Trace { section: of.section, steps: text.marks.iter().map(step).collect() };

@@ -29,7 +29,7 @@ pub(super) struct Places<'x, 'o, 'a> {
     texts: &'x [Text],
     /// For each text the new offset of each instruction, and the offset where the code ends and
     /// landing pads begin.
-    starts: Vec<(Vec<u32>, u64)>,
+    starts: Vec<(&'x [u32], u64)>,
 }
 
 impl<'x, 'o, 'a> Places<'x, 'o, 'a> {
@@ -37,9 +37,8 @@ impl<'x, 'o, 'a> Places<'x, 'o, 'a> {
         let starts = texts
             .iter()
             .map(|text| {
-                let pads = text.marks.partition_point(|mark| !mark.pad);
-                let code = text.marks[..pads].iter().map(|mark| mark.offset).collect();
-                (code, text.marks.get(pads).map_or(text.bytes.len() as u64, |pad| u64::from(pad.offset)))
+                let pads = text.marks.pads().first();
+                (text.marks.code_places(), pads.map_or(text.bytes.len() as u64, |(at, _)| u64::from(*at)))
             })
             .collect();
         Places { code, texts, starts }
@@ -90,14 +89,14 @@ impl<'x, 'o, 'a> Places<'x, 'o, 'a> {
     /// Returns the landing pads of a section, by the instructions that they serve.
     pub(super) fn pads(&self, section: SectionIndex) -> impl Iterator<Item = Pad> + '_ {
         let text = self.text(section).map(|text| &self.texts[text]);
-        let marks = text.map_or(&[][..], |text| &text.marks[text.marks.partition_point(|mark| !mark.pad)..]);
-        marks.iter().enumerate().map(move |(index, mark)| {
-            let end = marks.get(index + 1).map(|next| u64::from(next.offset));
+        let pads = text.map_or(&[][..], |text| text.marks.pads());
+        pads.iter().enumerate().map(move |(index, (at, serves))| {
+            let end = pads.get(index + 1).map(|(next, _)| u64::from(*next));
             let size = text.map_or(0, |text| text.bytes.len() as u64);
-            let insn = &self.code.insns[mark.insn];
+            let insn = &self.code.insns[*serves];
             Pad {
                 serves: sfi_debuginfo::address(section, u64::from(insn.offset)),
-                place: Stretch { section, begin: u64::from(mark.offset), end: end.unwrap_or(size) },
+                place: Stretch { section, begin: u64::from(*at), end: end.unwrap_or(size) },
             }
         })
     }

@@ -5,7 +5,7 @@
 //! data they are 64-bit pointers and the entries of PC32 switch tables. An entry's addend mixes the
 //! target with the entry's distance from the table's base. The base is the place that code names.
 
-use crate::object::decode::{Code, Dest, Flow, InsnIndex, PerInsn};
+use crate::object::decode::{Code, Dest, Flow, InsnIndex, PerInsn, SymbolNumber};
 use crate::object::read::{Place, Reloc, SectionIndex};
 use crate::object::through::{Program, Ways};
 use crate::refusal::{Reason, Refusal};
@@ -230,9 +230,9 @@ impl Program for Code<'_, '_> {
 pub(crate) fn insn_of(code: &Code<'_, '_>, dest: Dest) -> Option<InsnIndex> {
     match dest {
         Dest::Insn(insn) => Some(insn),
-        Dest::Symbol(symbol) => match code.object.symbols[symbol as usize].place {
-            Place::Section(section) if !code.object.symbols[symbol as usize].is_indirect() => {
-                code.at(section, code.object.symbols[symbol as usize].value)
+        Dest::Symbol(symbol) => match code.object.symbols[symbol.index()].place {
+            Place::Section(section) if !code.object.symbols[symbol.index()].is_indirect() => {
+                code.at(section, code.object.symbols[symbol.index()].value)
             }
             _ => None,
         },
@@ -245,7 +245,7 @@ fn code_dest(code: &Code<'_, '_>, reloc: &Reloc, bias: i64) -> Option<Dest> {
     let symbol = &code.object.symbols[reloc.symbol];
     let Place::Section(section) = symbol.place else { return None };
     if bias == 0 && symbol.is_open() {
-        return Some(Dest::Symbol(reloc.symbol as u32));
+        return Some(Dest::Symbol(SymbolNumber::new(reloc.symbol)));
     }
     if symbol.is_indirect() {
         return None;
@@ -278,7 +278,7 @@ fn operand(
                 found.operands.insert(index, dest);
             } else if is_got(kind) {
                 // The GOT entry holds the slot, and code that loads it may call it.
-                if let Some(insn) = insn_of(code, Dest::Symbol(reloc.symbol as u32)) {
+                if let Some(insn) = insn_of(code, Dest::Symbol(SymbolNumber::new(reloc.symbol))) {
                     found.taken[insn] = true;
                     found.pointed[insn] = true;
                 }

@@ -1,6 +1,7 @@
 //! Phase 2: decodes every byte of every code section into instructions. Each has the relocations
 //! that patch it and the place that it branches to.
 
+pub(crate) use crate::object::index::{InsnIndex, PerInsn, SymbolNumber};
 use crate::object::read::{Object, Place, Reloc, SectionIndex, SymbolIndex};
 use crate::object::starts::Starts;
 use crate::refusal::{Reason, Refusal};
@@ -11,65 +12,18 @@ use object::elf;
 use sfi_contract::text::clean;
 use std::num::NonZeroU32;
 use std::ops::Deref;
-use typed_index_collections::TiVec;
-
-/// Index into [`Code::insns`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct InsnIndex(u32);
-
-/// A value for each instruction.
-pub(crate) type PerInsn<T> = TiVec<InsnIndex, T>;
-
-impl InsnIndex {
-    /// The index of an object's first instruction.
-    pub(crate) const FIRST: InsnIndex = InsnIndex(0);
-
-    /// An index above those of all instructions.
-    pub(crate) const LAST: InsnIndex = InsnIndex(u32::MAX);
-
-    /// Returns the index as a number.
-    pub(crate) fn number(self) -> u32 {
-        self.0
-    }
-
-    /// Returns the index after this one.
-    pub(crate) fn next(self) -> InsnIndex {
-        InsnIndex(self.0 + 1)
-    }
-
-    /// Returns the index before this one, unless this is the first.
-    pub(crate) fn before(self) -> Option<InsnIndex> {
-        self.0.checked_sub(1).map(InsnIndex)
-    }
-
-    /// Returns the indexes from this one to the one before `end`.
-    pub(crate) fn until(self, end: InsnIndex) -> impl DoubleEndedIterator<Item = InsnIndex> + Clone {
-        (self.0..end.0).map(InsnIndex)
-    }
-}
-
-impl From<usize> for InsnIndex {
-    /// Objects with 2^32 instructions and more are not read: they would take 200 GB.
-    fn from(at: usize) -> InsnIndex {
-        InsnIndex(at as u32)
-    }
-}
-
-impl From<InsnIndex> for usize {
-    fn from(at: InsnIndex) -> usize {
-        at.0 as usize
-    }
-}
 
 /// The target of a direct branch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Dest {
     /// An instruction of this object, independent of name resolution.
     Insn(InsnIndex),
-    /// A symbol that the linker resolves: undefined, or global and so preemptible. A relocation has
-    /// 32 bits for its index.
-    Symbol(u32),
+    /// A symbol that the linker resolves: undefined, or global and so preemptible.
+    Symbol(SymbolNumber),
 }
+
+/// Every instruction of an object is in memory while its new code is made.
+const _: () = assert!(size_of::<Insn>() == 64);
 
 /// The way on from an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -536,11 +490,11 @@ fn resolve_branches(code: &mut Code<'_, '_>, refusals: &mut Vec<Refusal>) {
             }
             // call *f@GOTPCREL(%rip) is a direct call in a static domain.
             FlowControl::IndirectCall => Ok(match got_branch(code, &insn) {
-                Some(symbol) => Flow::Call(Dest::Symbol(symbol as u32)),
+                Some(symbol) => Flow::Call(Dest::Symbol(SymbolNumber::new(symbol))),
                 None => Flow::CallIndirect,
             }),
             FlowControl::IndirectBranch => Ok(match got_branch(code, &insn) {
-                Some(symbol) => Flow::Jump(Dest::Symbol(symbol as u32)),
+                Some(symbol) => Flow::Jump(Dest::Symbol(SymbolNumber::new(symbol))),
                 None => Flow::JumpIndirect,
             }),
             FlowControl::Return => Ok(Flow::Return),
@@ -590,7 +544,7 @@ fn direct(code: &Code<'_, '_>, index: InsnIndex) -> Result<Dest, Refusal> {
     match symbol.place {
         Place::Section(section) if code.section(section).is_some() => {
             if bias == 0 && symbol.is_open() {
-                return Ok(Dest::Symbol(reloc.symbol as u32));
+                return Ok(Dest::Symbol(SymbolNumber::new(reloc.symbol)));
             }
             if symbol.is_indirect() {
                 return Err(code.refuse(index, Reason::IndirectFunction, "a branch after an IFUNC's entry"));
@@ -601,7 +555,7 @@ fn direct(code: &Code<'_, '_>, index: InsnIndex) -> Result<Dest, Refusal> {
                 .map(Dest::Insn)
                 .ok_or_else(|| code.refuse(index, Reason::BranchTarget, "the target is not an instruction"))
         }
-        Place::Undefined if bias == 0 && reloc.symbol != 0 => Ok(Dest::Symbol(reloc.symbol as u32)),
+        Place::Undefined if bias == 0 && reloc.symbol != 0 => Ok(Dest::Symbol(SymbolNumber::new(reloc.symbol))),
         _ => Err(code.refuse(index, Reason::BranchTarget, "the target lies outside the code")),
     }
 }

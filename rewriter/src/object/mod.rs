@@ -5,6 +5,7 @@ pub(crate) mod carve;
 pub(crate) mod check;
 pub(crate) mod decode;
 pub(crate) mod got_base;
+pub(crate) mod index;
 pub(crate) mod read;
 pub(crate) mod retpoline;
 pub(crate) mod starts;

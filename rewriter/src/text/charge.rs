@@ -226,9 +226,7 @@ fn insert(emitter: &mut Emitter, charged: &BTreeSet<usize>) {
     if !charged.is_empty() || !counts.is_empty() {
         int3(emitter, end);
     }
-    for mark in &mut emitter.marks {
-        mark.item = moved[mark.item as usize];
-    }
+    emitter.marks = emitter.marks.moved(|item| moved[item as usize]);
     for (_, item) in &mut emitter.placed {
         *item = moved[*item] as usize;
     }

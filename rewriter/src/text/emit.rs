@@ -3,6 +3,7 @@
 
 use crate::analysis::pads::Pads;
 use crate::object::decode::{Dest, InsnIndex};
+use crate::text::marks::Marks;
 use iced_x86::{ConditionCode, Encoder, IcedError, Instruction, OpKind};
 use object::elf;
 use sfi_contract::matching::Pattern;
@@ -68,7 +69,7 @@ impl From<Dest> for Target {
     fn from(dest: Dest) -> Self {
         match dest {
             Dest::Insn(insn) => Target::Label(old(insn)),
-            Dest::Symbol(symbol) => Target::Symbol(symbol),
+            Dest::Symbol(symbol) => Target::Symbol(symbol.number()),
         }
     }
 }
@@ -141,10 +142,14 @@ impl Fixup {
 
 /// Relocations of an item: their start in [`Emitter::fixups`], and their number.
 #[derive(Clone, Copy, Debug, Default)]
+#[repr(Rust, packed)]
 pub(crate) struct Fixups {
     first: u32,
     count: u8,
 }
+
+/// Most of them are of one instruction, and all of an object are in memory at once.
+const _: () = assert!(size_of::<Item>() == 12);
 
 /// One piece of the new code.
 #[derive(Clone, Copy, Debug)]
@@ -167,22 +172,11 @@ pub(crate) enum Item {
     },
 }
 
-/// The original instruction that the code from an item on serves.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Mark {
-    /// Index into [`Emitter::items`].
-    pub item: u32,
-    pub insn: InsnIndex,
-    /// The code is a landing pad, which stands apart.
-    pub pad: bool,
-}
-
 /// Collects the new code of one section.
 pub(crate) struct Emitter {
     pub items: Vec<Item>,
-    /// Marks in the order of the items: one for each instruction of the section, then the landing
-    /// pads.
-    pub marks: Vec<Mark>,
+    /// The instructions that items serve: places are indices into `items`.
+    pub marks: Marks,
     pub bytes: Vec<u8>,
     pub fixups: Vec<Fixup>,
     /// Labels at the beginning of an item, beside the labels that are items themselves.
@@ -207,7 +201,7 @@ impl Emitter {
     pub(crate) fn new(next_label: u32) -> Self {
         Emitter {
             items: Vec::new(),
-            marks: Vec::new(),
+            marks: Marks::default(),
             bytes: Vec::new(),
             fixups: Vec::new(),
             placed: Vec::new(),
@@ -246,7 +240,8 @@ impl Emitter {
 
     /// Marks the code from here on as serving an original instruction.
     pub(crate) fn mark(&mut self, insn: InsnIndex, pad: bool) {
-        self.marks.push(Mark { item: self.items.len() as u32, insn, pad });
+        let item = self.items.len() as u32;
+        if pad { self.marks.pad(item, insn) } else { self.marks.code(item, insn) }
     }
 
     /// Returns the relocations of an item.

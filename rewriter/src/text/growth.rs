@@ -18,10 +18,9 @@ pub(crate) fn add(growth: &mut Growth, code: &Originals<'_, '_>, section: &CodeS
     for insn in &code.insns[section.first..section.trap] {
         growth.0[insn.part as usize].0 += u64::from(insn.len);
     }
-    for (index, mark) in text.marks.iter().enumerate() {
-        let end = text.marks.get(index + 1).map_or(text.bytes.len(), |next| next.offset as usize);
+    for (mark, end) in text.marks.ranges(text.bytes.len() as u32) {
         let part = if mark.pad { Part::Indirect } else { code.insns[mark.insn].part };
-        let bytes = &text.bytes[mark.offset as usize..end];
+        let bytes = &text.bytes[mark.at as usize..end as usize];
         if memchr::memchr3(LEA, NOP, LONG_NOP, bytes).is_none() {
             growth.0[part as usize].1 += bytes.len() as u64;
             continue;
@@ -31,7 +30,7 @@ pub(crate) fn add(growth: &mut Growth, code: &Originals<'_, '_>, section: &CodeS
         }
     }
     // The bytes before the first mark are padding.
-    growth.0[Part::Padding as usize].1 += text.marks.first().map_or(0, |mark| u64::from(mark.offset));
+    growth.0[Part::Padding as usize].1 += text.marks.iter().next().map_or(0, |mark| u64::from(mark.at));
 }
 
 impl std::ops::AddAssign for Growth {

@@ -1,7 +1,7 @@
 //! Phase 9: places all code. Branches start short and grow until all reach.
 
-use crate::object::decode::InsnIndex;
 use crate::text::emit::{Branch, Emitter, Fixup, Item, Label, Target};
+use crate::text::marks::Marks;
 use foldhash::{HashMap, HashMapExt};
 use object::elf;
 
@@ -11,16 +11,8 @@ pub(crate) struct Text {
     pub relocs: Vec<TextReloc>,
     /// Offset of every label placed in the section.
     pub labels: HashMap<Label, u32>,
-    /// The new place of each original instruction's code.
-    pub marks: Vec<PlacedMark>,
-}
-
-/// A [`crate::text::emit::Mark`] that has a place.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct PlacedMark {
-    pub offset: u32,
-    pub insn: InsnIndex,
-    pub pad: bool,
+    /// The offset of each original instruction's code.
+    pub marks: Marks,
 }
 
 /// A relocation of the new text.
@@ -109,12 +101,11 @@ fn padding(offset: u32, to: u32, max: u32) -> u32 {
 
 fn write(emitter: &Emitter, branches: &[(usize, Branch, Option<usize>)], long: &[bool], offsets: &[u32]) -> Text {
     let size = offsets.last().map_or(0, |end| *end as usize);
-    let marks = emitter.marks.iter().map(|m| PlacedMark { offset: offsets[m.item as usize], insn: m.insn, pad: m.pad });
     let mut text = Text {
         bytes: Vec::with_capacity(size + 1),
         relocs: Vec::new(),
         labels: HashMap::new(),
-        marks: marks.collect(),
+        marks: emitter.marks.moved(|item| offsets[item as usize]),
     };
     let mut next = branches.iter();
     for (index, item) in emitter.items.iter().enumerate() {

@@ -4,5 +4,6 @@ pub(crate) mod charge;
 pub(crate) mod emit;
 pub(crate) mod growth;
 pub(crate) mod layout;
+pub(crate) mod marks;
 pub(crate) mod originals;
 pub(crate) mod share;

@@ -24,11 +24,10 @@ pub(crate) fn ends(emitter: &mut Emitter, unit: &PerInsn<u32>) {
     let mut kept = HashMap::<u32, Vec<Vec<usize>>>::new();
     // The first items of the kept ends, by the code from there to the return.
     let mut places = HashMap::<Vec<u8>, usize>::new();
-    for mark in 0..emitter.marks.len() {
-        let first = emitter.marks[mark].item as usize;
-        let behind = emitter.marks.get(mark + 1).map_or(emitter.items.len(), |next| next.item as usize);
-        let Some(ret) = (first..behind).find(|&item| is_return(emitter, item)) else { continue };
-        let kept = kept.entry(unit[emitter.marks[mark].insn]).or_default();
+    let marks = std::mem::take(&mut emitter.marks);
+    for (mark, behind) in marks.ranges(emitter.items.len() as u32) {
+        let Some(ret) = (mark.at as usize..behind as usize).find(|&item| is_return(emitter, item)) else { continue };
+        let kept = kept.entry(unit[mark.insn]).or_default();
         let end: Vec<usize> = (0..=ret).rev().take_while(|&item| item == ret || is_simple(emitter, item)).collect();
         let common = |other: &&Vec<usize>| {
             end.iter().zip(*other).take_while(|(a, b)| code(emitter, **a) == code(emitter, **b)).count()
@@ -53,6 +52,7 @@ pub(crate) fn ends(emitter: &mut Emitter, unit: &PerInsn<u32>) {
         let label = emitter.label_at(place);
         emitter.items[end[count - 1]] = Item::Branch { kind: Branch::Jump, target: label.into() };
     }
+    emitter.marks = marks;
 }
 
 /// Returns the code of all parts of an end up to the return that are worth sharing with other

@@ -56,7 +56,7 @@ impl Transform<'_, '_, '_> {
     /// do.
     fn returns_twice(&self, dest: Dest) -> bool {
         matches!(dest, Dest::Symbol(symbol) if sfi_contract::names::RETURNS_TWICE.iter()
-            .any(|name| name.as_bytes() == self.facts.code.object.symbols[symbol as usize].name))
+            .any(|name| name.as_bytes() == self.facts.code.object.symbols[symbol.index()].name))
     }
 
     pub(super) fn jump(&mut self, dest: Dest) -> Result<(), Refusal> {

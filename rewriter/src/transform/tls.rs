@@ -65,7 +65,7 @@ impl Transform<'_, '_, '_> {
         let call = next.filter(|&next| {
             !self.facts.graph.label[next]
                 && matches!(self.facts.code.insns[next].flow, Flow::Call(Dest::Symbol(symbol))
-                    if self.facts.code.object.symbols[symbol as usize].name == b"__tls_get_addr")
+                    if self.facts.code.object.symbols[symbol.index()].name == b"__tls_get_addr")
         });
         let Some(call) = call else {
             return Err(self.refuse(Reason::ThreadLocal, "no call of __tls_get_addr follows"));
