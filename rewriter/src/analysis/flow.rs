@@ -96,8 +96,6 @@ pub(crate) struct FlowGraph {
     ways: PerInsn<Way>,
     /// Instructions that code or data names: branch targets, symbols, taken addresses.
     pub label: PerInsn<bool>,
-    /// Targets of jumps that come after them in the section, with no call in between.
-    pub looped: PerInsn<bool>,
     /// Instructions at the end of a symbol's extent.
     pub end: PerInsn<bool>,
     /// Instructions where functions begin. They are called, exported, or taken as an address and
@@ -321,13 +319,8 @@ pub(crate) fn build(
     let mut entry = code.per_insn(false);
     let mut end = code.per_insn(false);
     let mut jumped = code.per_insn(false);
-    let mut looped = code.per_insn(false);
     let mut ways = ways(code);
-    let mut called = None;
-    for (at, way) in ways.iter_enumerated() {
-        if matches!(code.insns[at].flow, Flow::Call(_) | Flow::CallIndirect) {
-            called = Some(at);
-        }
+    for way in ways.iter() {
         if way.target == NOWHERE {
             continue;
         }
@@ -337,7 +330,6 @@ pub(crate) fn build(
             entry[target] = true;
         } else {
             jumped[target] = true;
-            looped[target] |= target <= at && called.is_none_or(|call| call < target);
         }
     }
     for (target, taken) in addresses.taken.iter_enumerated() {
@@ -411,7 +403,6 @@ pub(crate) fn build(
     FlowGraph {
         ways,
         label,
-        looped,
         end,
         entry,
         presumed,
