@@ -15,12 +15,14 @@ const FAST: u32 = 50_000;
 /// Calls in one round of an operation that takes microseconds.
 const SLOW: u32 = 500;
 
-/// Names of the crossings between domains, by trust level and by the registers that both sides'
-/// text names. These decide the registers that the gate saves.
-const LEVELS: [[&str; 4]; 3] = [
-    ["mutual_distrust", "mutual_distrust_integer", "mutual_distrust_integer_float", "mutual_distrust_x87"],
-    ["trusted_server", "trusted_server_integer", "trusted_server_integer_float", "trusted_server_x87"],
-    ["trusted_both", "trusted_both_integer", "trusted_both_integer_float", "trusted_both_x87"],
+/// Names of the crossings between domains, by trust level and by the state that both sides' text
+/// names. These decide the state that the gate saves. Only servers of the first column do without
+/// GS.
+#[rustfmt::skip]
+const LEVELS: [[&str; 5]; 3] = [
+    ["mutual_distrust_no_gs", "mutual_distrust", "mutual_distrust_integer", "mutual_distrust_integer_float", "mutual_distrust_x87"],
+    ["trusted_server_no_gs", "trusted_server", "trusted_server_integer", "trusted_server_integer_float", "trusted_server_x87"],
+    ["trusted_both_no_gs", "trusted_both", "trusted_both_integer", "trusted_both_integer_float", "trusted_both_x87"],
 ];
 /// Names of all other operations.
 const OTHERS: [&str; 8] =

@@ -20,13 +20,15 @@ fn symbol(name: &str, section: SymbolSection, kind: SymbolKind) -> Symbol {
     }
 }
 
-/// The registers that an object's text names beyond its function's needs. They decide what the
+/// The state that an object's text names beyond its function's needs. They decide what the
 /// gates save, clear and restore.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Names {
-    /// No others.
+    /// No other.
     Nothing,
-    /// The preserved integer registers.
+    /// GS, as almost all texts with memory of their own.
+    Gs,
+    /// Also the preserved integer registers.
     Integer,
     /// Also vector registers and MXCSR.
     Float,
@@ -35,12 +37,13 @@ pub enum Names {
 }
 
 impl Names {
-    pub const ALL: [Self; 4] = [Self::Nothing, Self::Integer, Self::Float, Self::X87];
+    pub const ALL: [Self; 5] = [Self::Nothing, Self::Gs, Self::Integer, Self::Float, Self::X87];
 
     /// Returns the code of a function that is never called.
     fn code(self) -> Vec<u8> {
         #[rustfmt::skip]
-        let parts: [&[u8]; 3] = [
+        let parts: [&[u8]; 4] = [
+            &[0x65, 0x67, 0x8b, 0x00],          // mov %gs:(%eax),%eax
             &[
                 0x89, 0xc3,                     // mov %eax,%ebx
                 0x89, 0xc5,                     // mov %eax,%ebp

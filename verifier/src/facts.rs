@@ -15,7 +15,8 @@ use sfi_contract::{Anchored, Usage};
 /// The facts of one instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Facts {
-    /// The general registers that it writes, and from bit 16 on those that it names.
+    /// The general registers that it writes, with [`Usage::GS`], and from bit 16 on those that it
+    /// names.
     pub registers: u32,
     pub class: Class,
     pub shape: Shape,
@@ -43,12 +44,15 @@ impl Field {
     }
 }
 
-/// The resources that instructions use: the general registers written, from bit 16 on those named,
-/// and from bit 32 on the set of their [`Class`]es.
+/// The resources that instructions use: the general registers written with [`Usage::GS`], from bit
+/// 16 on those named, and from bit 32 on the set of their [`Class`]es.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Uses(u64);
 
 impl Uses {
+    /// Those of a branch out of the final text. The stub there may use GS.
+    pub(crate) const AWAY: Uses = Uses(Usage::GS as u64);
+
     #[inline]
     pub(crate) fn add(&mut self, facts: &Facts) {
         self.0 |= u64::from(facts.registers) | 1 << (32 + facts.class as u8);
@@ -83,7 +87,7 @@ impl Facts {
 
     /// Returns the general registers that it writes.
     pub(crate) fn written(&self) -> u16 {
-        self.registers as u16
+        self.registers as u16 & !Usage::GS
     }
 
     /// Returns the general registers that it names.

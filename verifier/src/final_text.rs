@@ -2,6 +2,7 @@
 
 use crate::Verifier;
 use crate::budget;
+use crate::facts::Uses;
 use crate::matching;
 use crate::options::Options;
 use crate::report::{Findings, Violation};
@@ -53,7 +54,7 @@ impl Verifier {
         }
         let mut gateways = text.gateways.to_vec();
         gateways.sort_unstable();
-        check_branches(text, &map, &gateways, &mut findings);
+        check_branches(text, &mut map, &gateways, &mut findings);
         check_slots(text, &map, &gateways, &mut findings);
         if findings.list.is_empty() {
             return Ok(map.uses.usage());
@@ -71,9 +72,11 @@ fn is_target(text: &FinalText<'_>, map: &Map, gateways: &[u64], offset: u64) -> 
 }
 
 /// Checks rule `SFI-T01`: every direct branch reaches a target.
-fn check_branches(text: &FinalText<'_>, map: &Map, gateways: &[u64], findings: &mut Findings) {
+fn check_branches(text: &FinalText<'_>, map: &mut Map, gateways: &[u64], findings: &mut Findings) {
     for branch in &map.branches {
-        if !is_target(text, map, gateways, branch.target) {
+        if gateways.binary_search(&branch.target).is_ok() {
+            map.uses.join(Uses::AWAY);
+        } else if !is_target(text, map, gateways, branch.target) {
             let detail = format!("the target is window offset {:#x}", branch.target as i64);
             findings.add_instruction(Rule::FinalTarget, text.bytes, text.offset, branch.at, &detail);
         }

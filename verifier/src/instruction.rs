@@ -13,7 +13,7 @@ use crate::report::Fault;
 use iced_x86::{Code, Decoder, Instruction, OpKind, Register};
 use sfi_contract::policy::prefix::{P65, P66, P67, PF0, PF2, PF3, REX};
 use sfi_contract::policy::{self, Class, Form, Memory, general, refusal};
-use sfi_contract::{Mode, Rule};
+use sfi_contract::{Mode, Rule, Usage};
 use sfi_second as second;
 
 const RBX: u16 = 1 << 3;
@@ -123,7 +123,7 @@ impl Rules {
         };
         let decoded = Decoded::new(raw, ins, prefixes, form);
         facts.class = form.class;
-        facts.registers = registers(ins, form);
+        facts.registers = registers(ins, form) | if prefixes.seen & P65 == 0 { 0 } else { Usage::GS.into() };
         facts.step = self.step(&decoded);
         let mut faults = self.check(&decoded, &facts);
         if offset(displacement) != offset(facts.displacement()) || offset(immediate) != offset(facts.immediate()) {
@@ -272,12 +272,13 @@ fn check_prefixes(decoded: &Decoded<'_>) -> Result<(), Fault> {
     Err((Rule::Prefix, why))
 }
 
+fn refuse_if(broken: bool, rule: Rule, why: &'static str) -> Result<(), Fault> {
+    if broken { Err((rule, why)) } else { Ok(()) }
+}
+
 /// Checks rule `SFI-C01`: no operand names the control stack pointer.
 fn check_stack_pointer(facts: &Facts) -> Result<(), Fault> {
-    match facts.named() & RSP {
-        0 => Ok(()),
-        _ => Err((Rule::StackPointer, "rsp holds return addresses and nothing else")),
-    }
+    refuse_if(facts.named() & RSP != 0, Rule::StackPointer, "rsp holds return addresses and nothing else")
 }
 
 /// Checks rules `SFI-S01` and `SFI-S02`: a store has GS and 32-bit address size, by its raw bytes.
@@ -293,18 +294,13 @@ fn check_store(decoded: &Decoded<'_>, facts: &Facts) -> Result<(), Fault> {
 
 /// Checks rule `SFI-S03`: no register operand moves the address.
 fn check_moving(decoded: &Decoded<'_>) -> Result<(), Fault> {
-    match decoded.memory {
-        Memory::Moving => Err((Rule::StoreMoving, "the register operand moves the address")),
-        _ => Ok(()),
-    }
+    refuse_if(decoded.memory == Memory::Moving, Rule::StoreMoving, "the register operand moves the address")
 }
 
 /// Checks rule `SFI-L02`: in every mode, a load that a mask may leave out is confined like a store.
 fn check_silent(decoded: &Decoded<'_>) -> Result<(), Fault> {
-    match decoded.is_silent() && decoded.confining() != P65 | P67 {
-        true => Err((Rule::SilentAccess, "a mask may leave it out, and it lacks 65 67 (gs, 32-bit address size)")),
-        false => Ok(()),
-    }
+    let broken = decoded.is_silent() && decoded.confining() != P65 | P67;
+    refuse_if(broken, Rule::SilentAccess, "a mask may leave it out, and it lacks 65 67 (gs, 32-bit address size)")
 }
 
 /// Says whether a branch has the form `call|jmp *%gs:...(%R)`: 65 67 [41] FF /2|/4, no index, no

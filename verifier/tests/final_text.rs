@@ -144,3 +144,23 @@ fn offsets_are_those_of_the_window() {
     assert_eq!(violations[0].offset, OFFSET + 1);
     assert_eq!(violations[0].instruction.as_deref(), Some("mov %rax, (%rdi)"));
 }
+
+/// The stub that a branch reaches may use GS, although the text does not.
+#[test]
+fn a_branch_to_a_stub_counts_as_gs() {
+    let gs = |code: &str| {
+        let text = FinalText {
+            bytes: &hex(code),
+            offset: OFFSET,
+            gateways: &[OFFSET - 0x40, OFFSET - 0x20],
+            slots: &[OFFSET - 0x40, OFFSET],
+            anchors: Anchors::EXAMPLE,
+        };
+        verify_text(&text, &Options::default()).unwrap().gs
+    };
+    // call and jmp to either stub, a jcc, and the last of several branches.
+    for code in ["e8 db ff ff ff c3", "eb de", "e9 bb ff ff ff", "74 be c3", "eb 01 c3 75 db c3"] {
+        assert!(gs(code), "{code}");
+    }
+    assert!(!gs("eb 00 e8 01 00 00 00 c3 c3") && !gs("c3"));
+}

@@ -369,6 +369,14 @@ fn usage_comes_from_the_instructions() {
     assert!(usage("0f ae 10").mxcsr && usage("c5 f8 ae 10").mxcsr && usage("65 67 0f ae 18").mxcsr);
     assert!(usage("65 67 c5 f8 ae 18").mxcsr && !usage("0f 58 c1").mxcsr);
     assert!(usage("0f 31").clock && usage("0f a2").identity && !usage("90").clock);
+    // The prefix in any place, also on what only reads or has it beside a mask.
+    for code in ["65 67 8b 07", "67 65 8b 07", "66 65 67 89 07", "65 67 48 8b 07", "65 67 c5 f8 28 07", "65 8b 07"] {
+        assert!(usage(code).gs && usage(code).gprs_written & 1 << 4 == 0, "{code}");
+        assert!(usage(&format!("90 {code} 90 c3")).gs && usage(&format!("{code} {code}")).gs, "{code}");
+    }
+    assert!(usage(&format!("{RDI} f3 48 ab")).gs && usage("65 67 d9 37").gs);
+    // Its byte elsewhere: ModRM, displacement, immediate.
+    assert!(["8b 45 65", "3c 65", "b8 65 65 67 65", "c3", "eb fe"].iter().all(|code| !usage(code).gs));
 }
 
 /// Encodings that decoders of different makers or ages read differently.

@@ -39,6 +39,7 @@ fn judge(
         let relative = instruction.is_ip_rel_memory_operand()
             && memory.segment() == Register::DS
             && memory.address_size() == CodeSize::Code64;
+        assert!(usage.gs || memory.segment() != Register::GS, "usage misses GS: {}", context());
         let inside = relative && memory.displacement() < (1 << 32) - memory.memory_size().size().max(1) as u64;
         if is_write(memory.access()) {
             assert!(confined || stack || inside, "writes: {}", context());

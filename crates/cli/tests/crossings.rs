@@ -42,11 +42,11 @@ fn bindings_are_explained() {
     let text = String::from_utf8(output.stderr).expect("UTF-8");
     let expected = "\
 binding app `far` -> codec `work`, mutual-distrust, (int, int, int, int, int, int, int) -> int
-  preserved registers saved, cleared, restored; cleared in: zmm0-15; cleared out: integer registers; 1 stack words copied
+  preserved registers saved, cleared, restored; GS base left alone; cleared in: zmm0-15; cleared out: integer registers; 1 stack words copied
 binding app `host_clock` -> (host) `host_clock`, () -> int
   preserved registers left to the host; cleared out: integer registers
 binding app `near` -> codec `work`, trusted-server, (int) -> int
-  preserved registers saved for failures; cleared in: zmm0-15; cleared out: integer registers
+  preserved registers saved for failures; GS base left alone; cleared in: zmm0-15; cleared out: integer registers
 ";
     assert_eq!(text, expected);
     // The manifest's error names an unknown level.

@@ -6,8 +6,8 @@ use crate::policy::Class;
 /// never taken from the object's word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Bit n: the general register with number n (rax 0, rcx 1, rdx 2, rbx 3, rsp 4, ... r15 15) is
-    /// written, in whole or in part. Callees outside the text are not counted.
+    /// Bit n: the general register with number n (rax 0, rcx 1, rdx 2, rbx 3, ... r15 15) is
+    /// written, in whole or in part. rsp does not count, and neither do callees outside the text.
     pub gprs_written: u16,
     /// Bit n: the preserved register n (see [`Usage::PRESERVED`]) is read or written, in whole or
     /// in part, by an operand or implicitly.
@@ -27,6 +27,10 @@ pub struct Usage {
     pub clock: bool,
     /// `cpuid` occurs.
     pub identity: bool,
+    /// The text depends on the GS base: an instruction has the GS override, or a branch of a final
+    /// text leaves it for a stub. A text without it runs with any GS base, and can neither see nor
+    /// change it.
+    pub gs: bool,
 }
 
 /// Widest vector registers that an instruction names.
@@ -44,11 +48,14 @@ pub enum Vectors {
 }
 
 impl Usage {
+    /// The bit of the registers written, as [`Usage::new`] takes them, for the GS override. It is
+    /// that of rsp, which no accepted instruction names.
+    pub const GS: u16 = 1 << 4;
     /// The registers that functions preserve (psABI 3.2.1), rsp aside: rbx, rbp, r12 to r15.
     pub const PRESERVED: u16 = 1 << 3 | 1 << 5 | 0xf << 12;
 
-    /// Returns the usage by the set of classes (bit = discriminant), the registers written, and
-    /// those named.
+    /// Returns the usage by the set of classes (bit = discriminant), the registers written with
+    /// [`Usage::GS`], and those named.
     pub fn new(classes: u32, gprs_written: u16, gprs_named: u16) -> Usage {
         let has = |class: Class| classes & (1 << class as u32) != 0;
         let vectors = if has(Class::Avx512) {
@@ -61,7 +68,7 @@ impl Usage {
             Vectors::None
         };
         Usage {
-            gprs_written,
+            gprs_written: gprs_written & !Self::GS,
             preserved_named: (gprs_named | gprs_written) & Self::PRESERVED,
             vectors,
             x87: has(Class::X87) || has(Class::X87Places) || has(Class::Mmx),
@@ -69,6 +76,7 @@ impl Usage {
             mxcsr: has(Class::Mxcsr),
             clock: has(Class::Clock),
             identity: has(Class::Identity),
+            gs: gprs_written & Self::GS != 0,
         }
     }
 
@@ -83,6 +91,7 @@ impl Usage {
             mxcsr: self.mxcsr | other.mxcsr,
             clock: self.clock | other.clock,
             identity: self.identity | other.identity,
+            gs: self.gs | other.gs,
         }
     }
 }

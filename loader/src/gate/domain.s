@@ -1,12 +1,15 @@
 # Domain to domain: the common path. With \p 0 it saves none of rbx, rbp, r12-r14. With 1 it saves
 # all of them for the case that the callee fails. With 2 it saves, clears and restores all. With \c
-# it also saves the control words of x87 and SSE for that case. The way in uses rax and r15, the way
+# it also saves the control words of x87 and SSE for that case. With \g it sets the GS base on both
+# ways. Without, the callee's text neither uses GS nor leads out of itself, so GS stays the caller's
+# until the callee returns. The two ways of one call lie in one gate, so they cannot disagree. A call
+# that fails sets the GS base in any case. The way in uses rax and r15, the way
 # out rcx, rsi, rdi, r8 and r9, so no other register has to be saved. With 3 it does as with 2, and
 # a side has a budget of instructions: its rest is in r14 while that side runs, and in its state
 # while it does not.
-.macro GATE_DOMAIN v, fsgs, p, c
+.macro GATE_DOMAIN v, fsgs, p, c, g
     .p2align 6
-sfi_gate_\p\c\()_\v:
+sfi_gate_\p\c\g\()_\v:
     NEW_FRAME
     .if \p
     SAVE
@@ -50,7 +53,9 @@ sfi_gate_\p\c\()_\v:
     .if \p == 3
     mov     {D_LEFT}(%rax), %r14
     .endif
+    .if \g
     mov     {B_BASE}(%r10), %rax
+    .endif
     .if \p >= 2
     xor     %ebx, %ebx
     xor     %ebp, %ebp
@@ -60,7 +65,9 @@ sfi_gate_\p\c\()_\v:
     .if \p == 2
     xor     %r14d, %r14d
     .endif
+    .if \g
     SET_GS  \fsgs
+    .endif
     call    *{B_ARGUMENTS}(%r10)
 
 # The callee returned. `sfi_leave` handles the cases off the common path.
@@ -77,11 +84,13 @@ sfi_gate_\p\c\()_\v:
     mov     %rax, %r8
     mov     {FRAME_OUTER}(%rsp), %rsi
     mov     {FRAME_SP}(%rsp), %rdi
-    mov     {FRAME_BASE}(%rsp), %rax
     mov     %rsi, {C_TOP}(%r11)
     cmpl    $0, {D_DEAD}(%r9)
     jne     14f
+    .if \g
+    mov     {FRAME_BASE}(%rsp), %rax
     SET_GS  \fsgs
+    .endif
     mov     %r9, {C_CURRENT}(%r11)
     mov     %rdi, {D_SP}(%r9)
     testl   ${F_OUT}, {B_FLAGS}(%r10)

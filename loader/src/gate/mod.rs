@@ -210,9 +210,9 @@ pub(crate) mod floats {
 #[repr(C)]
 #[derive(Debug)]
 pub struct Table {
-    /// Gates between domains, by `policy::Preserved`, and by whether they save the control words of
-    /// x87 and SSE for failures.
-    pub gates: [[usize; 2]; 4],
+    /// Gates between domains, by `policy::Preserved`, by whether they save the control words of x87
+    /// and SSE for failures, and by whether they set the GS base.
+    pub gates: [[[usize; 2]; 2]; 4],
     /// Gate to host functions.
     pub gate_host: usize,
     /// Entry from the host. Its calling convention is that of [`enter`].
@@ -358,7 +358,7 @@ pub(crate) fn code(table: &Table) -> Vec<GateCode> {
     let above = offset_of!(Frame, return_address) as u64;
     let of = |from: usize, to: usize, caller| GateCode { addresses: from as u64..to as u64, caller };
     vec![
-        of(table.gates[0][0], table.enter, GateCaller::Domain { above }),
+        of(table.gates[0][0][0], table.enter, GateCaller::Domain { above }),
         of(table.enter, table.gate_host, GateCaller::Entry { word: offset_of!(HostEntry, host_rsp) as u64 }),
         of(
             table.gate_host,

@@ -2,8 +2,10 @@
 
 .macro GATES v, avx, fsgs
     .irp p,0,1,2,3
-    GATE_DOMAIN \v, \fsgs, \p, 0
-    GATE_DOMAIN \v, \fsgs, \p, 1
+    GATE_DOMAIN \v, \fsgs, \p, 0, 0
+    GATE_DOMAIN \v, \fsgs, \p, 0, 1
+    GATE_DOMAIN \v, \fsgs, \p, 1, 0
+    GATE_DOMAIN \v, \fsgs, \p, 1, 1
     .endr
     DOMAIN_ASIDE \v, \fsgs
     GATE_ENTER \v, \avx, \fsgs
@@ -37,10 +39,10 @@
     .globl  sfi_table_\v
     .hidden sfi_table_\v
 sfi_table_\v:
-    .quad   sfi_gate_00_\v, sfi_gate_01_\v
-    .quad   sfi_gate_10_\v, sfi_gate_11_\v
-    .quad   sfi_gate_20_\v, sfi_gate_21_\v
-    .quad   sfi_gate_30_\v, sfi_gate_31_\v
+    .quad   sfi_gate_000_\v, sfi_gate_001_\v, sfi_gate_010_\v, sfi_gate_011_\v
+    .quad   sfi_gate_100_\v, sfi_gate_101_\v, sfi_gate_110_\v, sfi_gate_111_\v
+    .quad   sfi_gate_200_\v, sfi_gate_201_\v, sfi_gate_210_\v, sfi_gate_211_\v
+    .quad   sfi_gate_300_\v, sfi_gate_301_\v, sfi_gate_310_\v, sfi_gate_311_\v
     .quad   sfi_gate_host_\v
     .quad   sfi_enter_\v
     .quad   sfi_failed_\v

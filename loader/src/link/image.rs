@@ -222,6 +222,11 @@ const WARM_STACK: u64 = 2 * PAGE_SIZE;
 const COPY_LIMIT: usize = 64 << 10;
 
 impl Image {
+    /// Says whether a place lies in the verified text, and not in a stub or a library.
+    pub(crate) fn has_text(&self, place: WindowOffset) -> bool {
+        (self.text.0..self.text.0 + self.text.1).contains(&place)
+    }
+
     /// Returns the length of the dispatch table in bytes: whole pages, with those that are reserved
     /// for libraries.
     pub(crate) fn table_size(&self) -> u64 {

@@ -24,6 +24,7 @@ pub(crate) struct UsageForm {
     mxcsr: bool,
     clock: bool,
     identity: bool,
+    gs: bool,
 }
 
 #[derive(Serialize, Deserialize)]

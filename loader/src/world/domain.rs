@@ -20,6 +20,7 @@ use crate::vm::memory::{self, Memory};
 use crate::vm::region::Placed;
 use crate::vm::window::Window;
 use crate::world::bindings::policy::Side;
+use crate::world::bindings::record::To;
 use crate::world::links::record::{Link, Links};
 use sfi_contract::Mode;
 use sfi_contract::layout::{DISPATCH_SIZE, WINDOW_SIZE};
@@ -164,6 +165,15 @@ impl Domain {
         code.filter(|_| number != Some(0))
     }
 
+    /// Returns the place of the function that a binding to the domain enters.
+    pub(crate) fn place_of(&self, to: &To) -> Option<WindowOffset> {
+        match to {
+            To::Function { function, .. } => self.image.functions_by_name.get(function).copied(),
+            To::Code { offset, .. } => Some(*offset),
+            To::Nobody | To::Host(_) => None,
+        }
+    }
+
     /// Returns the facts that crossings depend on.
     pub(crate) fn side(&self) -> Side {
         let image = &self.image;
@@ -179,13 +189,14 @@ impl Domain {
 
 /// Returns the facts about the state that a domain's text uses at its start. A domain that may open
 /// libraries counts as one that uses all state but that of AVX-512, so that it can open them in
-/// calls.
+/// calls. One with room for libraries counts as one that uses GS, so that it can get them in calls.
 pub(crate) fn first_usage(image: Usage, spec: &DomainSpec) -> Usage {
+    let image = Usage { gs: image.gs || spec.link_room.is_some(), ..image };
     if spec.libraries.is_empty() {
         return image;
     }
     let gprs = Usage { gprs_written: u16::MAX, preserved_named: Usage::PRESERVED, ..Usage::default() };
-    image.union(Usage { vectors: Vectors::Ymm, x87: true, x87_places: true, mxcsr: true, ..gprs })
+    image.union(Usage { vectors: Vectors::Ymm, x87: true, x87_places: true, mxcsr: true, gs: true, ..gprs })
 }
 
 impl Domain {

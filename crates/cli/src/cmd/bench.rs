@@ -28,10 +28,10 @@ pub struct Args {
 enum What {
     /// Null calls, there and back, in nanoseconds: medians over interleaved rounds of one run.
     ///
-    /// Calls between domains are measured for each trust level, and by the registers that the texts
-    /// of both sides name, because these decide what the gate saves: none, the preserved integer
-    /// registers, also the floating-point state (vector registers, MXCSR), and also x87. Beside
-    /// them: a direct call, an indirect one, a system call, and round trips to another thread over
+    /// Calls between domains are measured for each trust level, and by the state that the texts of
+    /// both sides name, because this decides what the gate saves: nothing, not even GS (no_gs), GS,
+    /// also the preserved integer registers, also the floating-point state (vector registers,
+    /// MXCSR), and also x87. Beside them: a direct call, an indirect one, a system call, and round trips to another thread over
     /// a futex, a pipe and a Unix socket.
     Crossing {
         /// Print one JSON object.

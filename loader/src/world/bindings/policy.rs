@@ -34,6 +34,20 @@
 //! (`double f(double x) { return g(x); }`). So a domain with a binding that passes floats counts as
 //! naming them: they are cleared around it as around a domain that computes with them.
 //!
+//! # The GS base
+//!
+//! While text runs that uses GS, the GS base is that of its window, at every level. A text without
+//! GS ([`Usage::gs`]) has no instruction with the override and no branch to a stub. So it calls
+//! nobody, and it can neither see the GS base nor change it. A crossing that enters such a text
+//! leaves the caller's base where it is, and at the return it is still there. The caller came from
+//! a stub, and was entered with the base set, so its own text does not matter. All other crossings
+//! set the base on both ways: those to a stub that is entered as a function (an IFUNC, a gateway)
+//! and to a library too. So does the way out of a call that failed.
+//!
+//! A domain counts as a whole, with its libraries and with those that it may get. When another one
+//! takes its place its bindings are written anew. Even then the two ways of a call agree, because
+//! they lie in one gate.
+//!
 //! A value that passes between trusting parties may pass on: the levels are as transitive as the
 //! trust.
 //!
@@ -100,7 +114,7 @@ pub(crate) struct Side {
 
 impl Side {
     /// Returns all that the crossings of this side depend on.
-    pub(crate) fn facts(&self) -> [bool; 7] {
+    pub(crate) fn facts(&self) -> [bool; 8] {
         let Self { usage, .. } = self;
         [
             names_preserved(*usage),
@@ -110,6 +124,7 @@ impl Side {
             usage.x87,
             usage.x87_places,
             usage.mxcsr,
+            usage.gs,
         ]
     }
 
@@ -132,6 +147,8 @@ pub(crate) struct Crossing {
     pub results: usize,
     /// Saves the control words of x87 and SSE at entry, for failures.
     pub control: bool,
+    /// Sets the GS base to the server's at entry, and back to the client's at the return.
+    pub base: bool,
     /// Flags of [`flag`] for [`Binding::flags`].
     pub flags: u32,
     /// Flags of [`flag`] for [`Binding::failing`].
@@ -281,6 +298,7 @@ impl Crossing {
         Self {
             preserved,
             control: (failing & !flags) & (flag::X87 | flag::MXCSR) != 0,
+            base: server.gs,
             arguments: (ints, vectors_in),
             outcome: signature.filter(|_| hides_server).map(|s| s.outcome),
             results,
@@ -293,7 +311,7 @@ impl Crossing {
 
     /// Writes the decisions into a binding.
     pub(crate) fn apply(&self, binding: &mut Binding, table: &Table) {
-        binding.gate = table.gates[self.preserved as usize][usize::from(self.control)];
+        binding.gate = table.gates[self.preserved as usize][usize::from(self.control)][usize::from(self.base)];
         binding.arguments = table.arguments[self.arguments.0][self.arguments.1];
         binding.results = match self.outcome {
             None => table.results_any,
@@ -325,6 +343,9 @@ impl fmt::Display for Crossing {
         })?;
         if self.control {
             f.write_str("; control words saved for failures")?;
+        }
+        if !self.base {
+            f.write_str("; GS base left alone")?;
         }
         if self.arguments.1 != floats::LEAVE {
             cleared_in.push("zmm0-15");

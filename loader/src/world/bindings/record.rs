@@ -124,16 +124,11 @@ impl Common<'_> {
             }
             To::Function { domain, .. } | To::Code { domain, .. } => {
                 let callee = &self.domains[*domain];
-                let offset = match &record.to {
-                    To::Function { function, .. } => callee.image.functions_by_name.get(function).copied(),
-                    To::Code { offset, .. } => Some(*offset),
-                    _ => None,
-                };
-                let Some(offset) = offset else { return binding };
+                let Some(offset) = callee.place_of(&record.to) else { return binding };
                 (binding.callee, binding.server) = (callee.state, callee.state);
                 binding.base = callee.window.base();
                 binding.entry = callee.window.address(offset);
-                self.crossing(record, callee).apply(&mut binding, self.table);
+                self.crossing(record, callee, Some(offset)).apply(&mut binding, self.table);
                 if self.metered {
                     gate::meter(&mut binding);
                 }
@@ -145,10 +140,13 @@ impl Common<'_> {
         binding
     }
 
-    /// Decides which state calls of the record save, clear and restore.
-    fn crossing(&self, record: &Record, callee: &Domain) -> Crossing {
-        let from = self.client(record.client);
-        Crossing::new(record.trust, &from, &callee.side(), record.signature.as_ref())
+    /// Decides which state calls of the record save, clear and restore. They enter the callee at a
+    /// place.
+    fn crossing(&self, record: &Record, callee: &Domain, at: Option<WindowOffset>) -> Crossing {
+        let (from, mut to) = (self.client(record.client), callee.side());
+        // Stubs may use GS, and the text of libraries counts for itself.
+        to.usage.gs |= at.is_none_or(|at| !callee.image.has_text(at));
+        Crossing::new(record.trust, &from, &to, record.signature.as_ref())
     }
 
     /// Returns the facts about a client and its instances, which share its bindings. An instance
@@ -173,7 +171,7 @@ impl Common<'_> {
                 let work = if record.passes_functions() {
                     format!("through the host, which lends functions; {}", explain_host(self.binding(record).flags))
                 } else {
-                    self.crossing(record, callee).to_string()
+                    self.crossing(record, callee, callee.place_of(&record.to)).to_string()
                 };
                 (Some(callee.name.clone()), entry, Some(work))
             }
@@ -249,7 +247,7 @@ impl Common<'_> {
             base: HostAddress::NULL,
             shim: 0,
             data: std::ptr::null_mut(),
-            gate: self.table.gates[0][0],
+            gate: self.table.gates[0][0][1],
             server: self.nobody,
             metered: [0; 2],
             lane: [0; 3],

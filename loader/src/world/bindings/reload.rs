@@ -19,6 +19,7 @@ use crate::world::held::Held;
 use crate::world::inner::Inner;
 use crate::world::owner;
 use crate::world::threads;
+use sfi_verifier::Usage;
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -113,8 +114,10 @@ impl Held<'_> {
     pub(crate) fn put(&mut self, index: DomainId, made: Made, spec: Arc<DomainSpec>) -> Result<(), BuildError> {
         let this: &mut Inner = self;
         let Made { raised, records: new, first, registered } = made;
-        // Calls in progress return by flags that depend on the registers that domains use.
-        let (was, is) = (this.domains[index].usage, first_usage(raised.image.usage, &spec));
+        // Calls in progress return by flags that depend on the registers that domains use. The GS
+        // base depends on the gate of the call alone.
+        let was = Usage { gs: true, ..this.domains[index].usage };
+        let is = first_usage(raised.image.usage, &spec);
         // SAFETY: the header of the world's control stack, which lives as long as the world.
         let depth = unsafe { (*this.gates.control.context()).depth };
         if depth > 0 && was.union(is) != was {

@@ -91,12 +91,7 @@ fn forward(cx: &mut HostCall<'_>) -> Result<u64, HostError> {
     held.ready(callee)?;
     // Pointers of the callee lead nowhere after its restart.
     let record = held.manager.records[number].as_ref().ok_or_else(unbound)?;
-    let offset = match &record.to {
-        To::Function { function, .. } => held.domains[callee].image.functions_by_name.get(function).copied(),
-        To::Code { offset, .. } => Some(*offset),
-        To::Nobody | To::Host(_) => None,
-    };
-    let offset = offset.ok_or_else(unbound)?;
+    let offset = held.domains[callee].place_of(&record.to).ok_or_else(unbound)?;
     let (signature, trust) = (record.signature.clone().unwrap_or(Signature::NOTHING), record.trust);
     let mut loans = Loans::new(cx);
     let mut arguments = Arguments::new();
