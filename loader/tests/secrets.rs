@@ -12,7 +12,8 @@ use std::arch::asm;
 
 const SIGHTS: [Sight; 2] = [Sight::Whole, Sight::Plain];
 
-fn pair((machine, width, other): (Machine, Width, Width), sight: Sight, signature: &str) -> World {
+/// Returns a client and a server. With `gs` the server's text uses GS.
+fn pair((machine, width, other): (Machine, Width, Width), sight: Sight, gs: bool, signature: &str) -> World {
     let a = data()
         + &function("plant_and_call", &(plant(width) + "mov $7,%edi\nmovsd seven(%rip),%xmm0\ncall work\nret"))
         + "seven: .double 7.0\n".replace("seven:", ".section .rodata\nseven:").as_str()
@@ -20,7 +21,8 @@ fn pair((machine, width, other): (Machine, Width, Width), sight: Sight, signatur
     let b = data()
         + &function("work", &(look(other, sight) + "ret"))
         + &function("give", &(plant(other) + "mov secret(%rip),%r15\nmov $9,%eax\nret"));
-    World::builder()
+    let b = if gs { b } else { without_gs(&b) };
+    let world = World::builder()
         .machine(machine)
         .domain(
             DomainSpec::new("a")
@@ -30,12 +32,21 @@ fn pair((machine, width, other): (Machine, Width, Width), sight: Sight, signatur
         )
         .domain(DomainSpec::new("b").object("b.o", assemble(&b)))
         .build()
-        .unwrap()
+        .unwrap();
+    let left = world.bindings().iter().filter(|binding| binding.to_string().contains("GS base left alone")).count();
+    assert_eq!(left, if gs { 0 } else { 2 }, "{:?}", world.bindings());
+    world
+}
+
+/// All cases of [`pair`] but for the signature.
+fn cases() -> Vec<((Machine, Width, Width), Sight, bool)> {
+    let each = |pair| SIGHTS.into_iter().flat_map(move |sight| [(pair, sight, true), (pair, sight, false)]);
+    pairs().into_iter().flat_map(each).collect()
 }
 
 #[test]
 fn a_callee_sees_its_arguments_only() {
-    for (variant, sight) in pairs().into_iter().flat_map(|pair| SIGHTS.map(|sight| (pair, sight))) {
+    for (variant, sight, gs) in cases() {
         let other = variant.2;
         for (signature, ints, floats) in [
             ("() -> void", false, false),
@@ -44,7 +55,7 @@ fn a_callee_sees_its_arguments_only() {
             ("(int, float) -> int", true, true),
         ] {
             let seven = [(0, 7f64.to_bits())];
-            let mut world = pair(variant, sight, signature);
+            let mut world = pair(variant, sight, gs, signature);
             let f: TypedFn<fn()> = world.domain("a").unwrap().export("plant_and_call").unwrap();
             f.call(&mut world, ()).unwrap();
             let dump = take(&mut world, "b");
@@ -58,9 +69,9 @@ fn a_callee_sees_its_arguments_only() {
 
 #[test]
 fn a_caller_sees_the_result_only() {
-    for (variant, sight) in pairs().into_iter().flat_map(|pair| SIGHTS.map(|sight| (pair, sight))) {
+    for (variant, sight, gs) in cases() {
         let width = variant.1;
-        let mut world = pair(variant, sight, "() -> void");
+        let mut world = pair(variant, sight, gs, "() -> void");
         let f: TypedFn<fn()> = world.domain("a").unwrap().export("call_and_dump").unwrap();
         f.call(&mut world, ()).unwrap();
         let dump = take(&mut world, "a");

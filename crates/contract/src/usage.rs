@@ -95,3 +95,16 @@ impl Usage {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gs_of_one_text_is_that_of_all() {
+        let gs = Usage::new(0, Usage::GS | 1, 1);
+        assert!(gs.gs && gs.gprs_written == 1 && !Usage::new(0, 1, 1).gs);
+        let none = Usage::new(1 << Class::Sse as u32, !Usage::GS, !Usage::GS);
+        assert!(!none.gs && gs.union(none).gs && none.union(gs).gs && !none.union(none).gs);
+    }
+}

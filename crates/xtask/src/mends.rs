@@ -60,7 +60,7 @@ const CALLS: Suite = suite("sfi-loader", "loader", &["--test", "bindings", "--te
 const LINKS: Suite = suite(
     "sfi-loader",
     "loader",
-    &["--test", "undone", "--test", "exits", "--test", "link_hostile", "--test", "link_open"],
+    &["--test", "undone", "--test", "exits", "--test", "link_hostile", "--test", "link_open", "--test", "gs_base"],
 );
 
 const LIVES: Suite = suite(

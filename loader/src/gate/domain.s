@@ -178,6 +178,7 @@ sfi_way_in_\v:
     jz      23f
     fnstcw  {WORD}+{FRAME_CW}(%rsp)
     RESET_X87
+    mov     {B_CALLEE}(%r10), %rax
 23:
     testl   ${F_ZMM_IN}, {B_FLAGS}(%r10)
     jz      24f
@@ -254,7 +255,9 @@ sfi_leave_as_\v:
 31:
     test    ${F_X87}, %esi
     jz      32f
+    mov     %rax, %r8
     RESET_X87
+    mov     %r8, %rax
     fldcw   {FRAME_CW}(%rsp)
 32:
     test    ${F_ZMM_OUT}, %esi

@@ -118,7 +118,7 @@ pub(crate) struct Context {
     /// a call that overstays its time.
     pub limit: u64,
     /// The domain that runs, or that ran last if the host runs. While it runs, GS base is the base
-    /// of its window.
+    /// of its window, or that of its caller if its text uses no GS.
     pub current: *mut DomainState,
     /// Innermost frame that entered a domain, a [`FrameStart`](crate::gate::frame::FrameStart). 0
     /// if there is none.
