@@ -171,7 +171,7 @@ fn text_that_leads_out_of_itself_has_its_own_base() {
         let mut bench = build(with(&(function("work", QUIET) + &plain)).import("count_up", import));
         assert!(bench.is_left("work") && bench.is_left("note"));
         assert_eq!((bench.run("work", 2), bench.run("note", 3)), (3, 4));
-        // The IFUNC's stub is entered, and it jumps through GS. The function that it chose does not.
+        // The IFUNC's stub is entered, and jumps through GS. The function that it chose has none.
         let mut bench = build(with(&chosen));
         assert!(bench.is_left("work") && !bench.is_left("note"));
         assert_eq!((bench.run("work", 2), bench.run("note", 3)), (3, 4));

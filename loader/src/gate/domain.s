@@ -2,11 +2,11 @@
 # all of them for the case that the callee fails. With 2 it saves, clears and restores all. With \c
 # it also saves the control words of x87 and SSE for that case. With \g it sets the GS base on both
 # ways. Without, the callee's text neither uses GS nor leads out of itself, so GS stays the caller's
-# until the callee returns. The two ways of one call lie in one gate, so they cannot disagree. A call
-# that fails sets the GS base in any case. The way in uses rax and r15, the way
-# out rcx, rsi, rdi, r8 and r9, so no other register has to be saved. With 3 it does as with 2, and
-# a side has a budget of instructions: its rest is in r14 while that side runs, and in its state
-# while it does not.
+# until the callee returns. The two ways of one call lie in one gate, so they cannot disagree. A
+# call that fails sets the GS base in any case. The way in uses rax and r15, the way out rcx, rsi,
+# rdi, r8 and r9, so no other register has to be saved. With 3 it does as with 2, and a side has a
+# budget of instructions: its rest is in r14 while that side runs, and in its state while it does
+# not.
 .macro GATE_DOMAIN v, fsgs, p, c, g
     .p2align 6
 sfi_gate_\p\c\g\()_\v:

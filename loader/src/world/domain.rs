@@ -20,7 +20,6 @@ use crate::vm::memory::{self, Memory};
 use crate::vm::region::Placed;
 use crate::vm::window::Window;
 use crate::world::bindings::policy::Side;
-use crate::world::bindings::record::To;
 use crate::world::links::record::{Link, Links};
 use sfi_contract::Mode;
 use sfi_contract::layout::{DISPATCH_SIZE, WINDOW_SIZE};
@@ -163,15 +162,6 @@ impl Domain {
         let code = number.and_then(|number| self.image.slots.get(number)).copied();
         let code = code.or_else(|| self.links.as_ref()?.slots.code(slot));
         code.filter(|_| number != Some(0))
-    }
-
-    /// Returns the place of the function that a binding to the domain enters.
-    pub(crate) fn place_of(&self, to: &To) -> Option<WindowOffset> {
-        match to {
-            To::Function { function, .. } => self.image.functions_by_name.get(function).copied(),
-            To::Code { offset, .. } => Some(*offset),
-            To::Nobody | To::Host(_) => None,
-        }
     }
 
     /// Returns the facts that crossings depend on.

@@ -31,8 +31,8 @@ enum What {
     /// Calls between domains are measured for each trust level, and by the state that the texts of
     /// both sides name, because this decides what the gate saves: nothing, not even GS (no_gs), GS,
     /// also the preserved integer registers, also the floating-point state (vector registers,
-    /// MXCSR), and also x87. Beside them: a direct call, an indirect one, a system call, and round trips to another thread over
-    /// a futex, a pipe and a Unix socket.
+    /// MXCSR), and also x87. Beside them: a direct call, an indirect one, a system call, and round
+    /// trips to another thread over a futex, a pipe and a Unix socket.
     Crossing {
         /// Print one JSON object.
         #[arg(long)]

@@ -47,6 +47,15 @@ impl To {
             To::Nobody | To::Host(_) => None,
         }
     }
+
+    /// Returns the place in the callee's window that it enters.
+    pub(crate) fn place_in(&self, callee: &Domain) -> Option<WindowOffset> {
+        match self {
+            To::Function { function, .. } => callee.image.functions_by_name.get(function).copied(),
+            To::Code { offset, .. } => Some(*offset),
+            To::Nobody | To::Host(_) => None,
+        }
+    }
 }
 
 /// One stub's crossing, as the manager knows it. Its number is that of the stub's [`Binding`].
@@ -124,7 +133,7 @@ impl Common<'_> {
             }
             To::Function { domain, .. } | To::Code { domain, .. } => {
                 let callee = &self.domains[*domain];
-                let Some(offset) = callee.place_of(&record.to) else { return binding };
+                let Some(offset) = record.to.place_in(callee) else { return binding };
                 (binding.callee, binding.server) = (callee.state, callee.state);
                 binding.base = callee.window.base();
                 binding.entry = callee.window.address(offset);
@@ -171,7 +180,7 @@ impl Common<'_> {
                 let work = if record.passes_functions() {
                     format!("through the host, which lends functions; {}", explain_host(self.binding(record).flags))
                 } else {
-                    self.crossing(record, callee, callee.place_of(&record.to)).to_string()
+                    self.crossing(record, callee, record.to.place_in(callee)).to_string()
                 };
                 (Some(callee.name.clone()), entry, Some(work))
             }

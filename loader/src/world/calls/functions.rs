@@ -91,7 +91,7 @@ fn forward(cx: &mut HostCall<'_>) -> Result<u64, HostError> {
     held.ready(callee)?;
     // Pointers of the callee lead nowhere after its restart.
     let record = held.manager.records[number].as_ref().ok_or_else(unbound)?;
-    let offset = held.domains[callee].place_of(&record.to).ok_or_else(unbound)?;
+    let offset = record.to.place_in(&held.domains[callee]).ok_or_else(unbound)?;
     let (signature, trust) = (record.signature.clone().unwrap_or(Signature::NOTHING), record.trust);
     let mut loans = Loans::new(cx);
     let mut arguments = Arguments::new();
