@@ -12,6 +12,7 @@ use crate::object::decode::{Code, Flow, Insn, InsnIndex, PerInsn};
 use crate::object::read::Place;
 use crate::unwind::{Landing, Unwind};
 use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
+use std::ops::Range;
 
 /// The kind of an indirect jump's targets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -181,6 +182,15 @@ impl FlowGraph {
     /// target of a direct branch.
     pub(crate) fn is_special(&self, at: InsnIndex) -> bool {
         self.ways[at].kind == WayKind::Special
+    }
+
+    /// Returns the longest runs of instructions of one unit.
+    pub(crate) fn runs(&self) -> impl Iterator<Item = Range<InsnIndex>> {
+        let mut start = InsnIndex::FIRST;
+        self.unit.raw.chunk_by(|a, b| a == b).map(move |run| {
+            let end = InsnIndex::from(usize::from(start) + run.len());
+            std::mem::replace(&mut start, end)..end
+        })
     }
 
     /// Returns the instruction of this object that a direct branch or call names.

@@ -8,12 +8,14 @@
 use crate::analysis::depth::{Height, State, States};
 use crate::analysis::flow::FlowGraph;
 use crate::analysis::interned::Interned;
-use crate::analysis::regs::{AllEffects, Effects, bit};
+use crate::analysis::regs::{AllEffects, Effects, Set, bit};
 use crate::object::decode::{Code, Flow, Insn, InsnIndex, PerInsn};
 use crate::refusal::{Reason, Refusal};
 use iced_x86::{Mnemonic, OpKind, Register};
 
 const UNSEEN: State = State { rsp: Height::Unseen, rbp: Height::Unseen };
+/// The registers whose heights are known.
+const POINTERS: Set = 1 << 4 | 1 << 5;
 const ENTRY: State = State { rsp: Height::Known(0), rbp: Height::Computed };
 
 /// Returns the states before each instruction. `last`: all indirect jumps are settled, so labels
@@ -28,9 +30,10 @@ pub(crate) fn heights(code: &Code<'_, '_>, graph: &FlowGraph, effects: &AllEffec
     let far = graph.far.all().next().is_some();
     loop {
         while let Some(at) = work.pop() {
-            let after = transfer(code, effects, at, states[at]);
+            let before = states[at];
+            let after = transfer(code, effects, at, before);
             for &to in if far { graph.far.saved_for(at) } else { &[] } {
-                let joined = states[to].join(states[at]);
+                let joined = states[to].join(before);
                 if joined != states[to] {
                     states[to] = joined;
                     work.push(to);
@@ -47,9 +50,10 @@ pub(crate) fn heights(code: &Code<'_, '_>, graph: &FlowGraph, effects: &AllEffec
                 }
                 let arguments = landing.map_or(0, |landing| i64::from(landing.arguments));
                 let after = State { rsp: after.rsp.add(-arguments), ..after };
-                let joined = states[next].join(after);
-                if joined != states[next] {
-                    states[next] = joined;
+                let known = &mut states[next];
+                let joined = known.join(after);
+                if joined != *known {
+                    *known = joined;
                     work.push(next);
                 }
             });
@@ -92,6 +96,9 @@ pub(crate) fn is_presumed_noreturn(code: &Code<'_, '_>, graph: &FlowGraph, at: I
 }
 
 fn transfer(code: &Code<'_, '_>, effects: &AllEffects, at: InsnIndex, state: State) -> State {
+    if effects[at].writes & POINTERS == 0 {
+        return state;
+    }
     let ins = &code.insns[at].ins;
     let State { rsp, rbp } = state;
     let wrote_rbp = effects[at].writes & bit(Register::RBP) != 0;

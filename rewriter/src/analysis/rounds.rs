@@ -1,7 +1,7 @@
 //! The order in which facts travel against the flow of control until nothing changes.
 //!
-//! The instructions are cut into segments: straight runs of one unit. A segment is visited again
-//! only if a fact changed that it reads: at a place in another segment, or at a place before the
+//! The instructions are cut into segments: straight runs of one unit, each up to the next label. A
+//! segment is visited again only if a fact changed that it reads: at a place in another segment, or at a place before the
 //! instruction that reads it.
 
 use crate::analysis::flow::FlowGraph;
@@ -22,7 +22,7 @@ impl Rounds {
     pub(crate) fn new(code: &Code<'_, '_>, graph: &FlowGraph) -> Rounds {
         let (mut starts, mut last) = (Vec::new(), None);
         for (at, unit) in graph.unit.iter_enumerated() {
-            if last.replace(*unit) != Some(*unit) {
+            if last.replace(*unit) != Some(*unit) || graph.label[at] {
                 starts.push(at);
             }
         }

@@ -80,7 +80,7 @@ pub(crate) fn decide(
         decisions.insert(unit, free.map_or(R15::Home, R15::Renamed));
     }
     let costs = exchange_costs(code, graph, effects, &decisions);
-    let insns = passed::insns_by_unit(code, graph, costs.keys().copied());
+    let insns = passed::insns_by_unit(graph, costs.keys().copied());
     let mut search = passed::Search::new(code, graph, effects, states);
     for (unit, costs) in costs {
         if graph.far.concerns(unit) || unset.contains(&unit) {

@@ -75,8 +75,10 @@ pub(crate) fn find(
     states: &States,
     addresses: &Addresses,
 ) -> Result<Passed, Vec<Refusal>> {
-    let named = code.insns.keys().filter(|&at| names(effects, at, Register::R15) && !code.insns[at].is_nop());
-    let units = insns_by_unit(code, graph, named.map(|at| graph.unit[at]));
+    let named = code.insns.keys().filter(|&at| {
+        (effects[at].uses | effects[at].writes) & bit(Register::R15) != 0 && !code.insns[at].is_nop()
+    });
+    let units = insns_by_unit(graph, named.map(|at| graph.unit[at]));
     let mut found = HashMap::<u32, InsnIndex>::new();
     let mut unset = HashSet::<u32>::new();
     let mut search = Search::new(code, graph, effects, states);
@@ -133,7 +135,7 @@ pub(crate) fn others(
         }
         _ => None,
     });
-    let units = insns_by_unit(code, graph, called.map(|to| graph.unit[to]));
+    let units = insns_by_unit(graph, called.map(|to| graph.unit[to]));
     let mut search = Search::new(code, graph, effects, states);
     let mut passed = 0;
     for insns in units.values() {
@@ -149,14 +151,16 @@ pub(crate) fn others(
 
 /// Returns the instructions of some units, by unit.
 pub(crate) fn insns_by_unit(
-    code: &Code<'_, '_>,
     graph: &FlowGraph,
     units: impl Iterator<Item = u32>,
 ) -> HashMap<u32, Vec<InsnIndex>> {
     let mut found: HashMap<u32, Vec<InsnIndex>> = units.map(|unit| (unit, Vec::new())).collect();
-    for at in code.insns.keys() {
-        if let Some(unit) = found.get_mut(&graph.unit[at]) {
-            unit.push(at);
+    if found.is_empty() {
+        return found;
+    }
+    for run in graph.runs() {
+        if let Some(unit) = found.get_mut(&graph.unit[run.start]) {
+            unit.extend(run.start.until(run.end));
         }
     }
     found
@@ -176,10 +180,6 @@ fn with_callers(code: &Code<'_, '_>, graph: &FlowGraph, mut units: HashSet<u32>)
         }
     }
     units
-}
-
-fn names(effects: &AllEffects, at: InsnIndex, register: Register) -> bool {
-    (effects[at].uses | effects[at].writes) & bit(register) != 0
 }
 
 /// A search for units that pass a preserved register.
@@ -212,16 +212,17 @@ impl<'x, 'o, 'a> Search<'x, 'o, 'a> {
     /// first instruction that does so on purpose, if there is one.
     fn passes(&mut self, insns: &[InsnIndex], register: Register) -> Option<Passing> {
         let Search { code, graph, effects, states, ref mut holds } = *self;
-        let moves =
-            |at: InsnIndex| if names(effects, at, register) { moves(&code.insns[at].ins, register) } else { None };
+        let mask = bit(register);
+        let names = |at: InsnIndex| (effects[at].uses | effects[at].writes) & mask != 0;
+        let moves = |at: InsnIndex| if names(at) { moves(&code.insns[at].ins, register) } else { None };
         let place = |at: InsnIndex| frame_place(&code.insns[at].ins, &states[at]);
-        let named: Vec<InsnIndex> = insns.iter().copied().filter(|&at| names(effects, at, register)).collect();
+        let named: Vec<InsnIndex> = insns.iter().copied().filter(|&at| names(at)).collect();
         // The first store to the frame, if only saves of others precede it. Variables of the unit
         // are stored later.
         let save = named
             .iter()
             .copied()
-            .take_while(|&at| effects[at].writes & bit(register) == 0 && moves(at) != Some(Move::Push))
+            .take_while(|&at| effects[at].writes & mask == 0 && moves(at) != Some(Move::Push))
             .find(|&at| moves(at) == Some(Move::Save));
         let saved = save.and_then(place);
         // Another register may give the stack pointer back before the restore. Then the operand
@@ -247,29 +248,40 @@ impl<'x, 'o, 'a> Search<'x, 'o, 'a> {
         }
         while let Some(at) = work.pop() {
             let Some(before) = holds[at] else { continue };
-            let after = match moves(at) {
-                None if !names(effects, at, register) => before,
+            let passed = |at: InsnIndex, before: Holds| match moves(at) {
+                None if !names(at) => before,
                 Some(Move::Push | Move::Save) if before == Holds::Caller => Holds::Saved,
                 Some(Move::Pop) => Holds::Caller,
                 Some(Move::Restore) if is(at, Move::Restore) => Holds::Caller,
                 // The register may be restored from a place that another register tells.
                 _ if pushed && loads(at) => Holds::Loaded,
-                _ if effects[at].writes & bit(register) != 0 => Holds::Own,
+                _ if effects[at].writes & mask != 0 => Holds::Own,
                 _ => before,
             };
-            graph.successors(code, at, |to| {
-                if graph.entry[to] || graph.unit[to] != graph.unit[at] {
-                    return;
-                }
-                let joined = Some(holds[to].map_or(after, |other| other.join(after)));
-                if std::mem::replace(&mut holds[to], joined) != joined {
-                    work.push(to);
-                }
-            });
+            let unit = graph.unit[at];
+            // A straight line is followed at once.
+            let (mut line, mut before) = (Some(at), before);
+            while let Some(at) = line.take() {
+                let after = passed(at, before);
+                graph.successors(code, at, |to| {
+                    if graph.entry[to] || graph.unit[to] != unit {
+                        return;
+                    }
+                    let joined = holds[to].map_or(after, |other| other.join(after));
+                    if std::mem::replace(&mut holds[to], Some(joined)) == Some(joined) {
+                        return;
+                    }
+                    if to == at.next() {
+                        (line, before) = (Some(to), joined);
+                    } else {
+                        work.push(to);
+                    }
+                });
+            }
         }
         let reads = |at: InsnIndex| {
             let insn = &code.insns[at];
-            effects[at].uses & bit(register) != 0 && !insn.is_nop() && !reads_nothing(&insn.ins, register)
+            effects[at].uses & mask != 0 && !insn.is_nop() && !reads_nothing(&insn.ins, register)
         };
         let meant = |at: &InsnIndex| {
             let insn = &code.insns[*at];
