@@ -28,7 +28,7 @@ pub use stats::{Growth, Stats};
 
 use crate::analysis::arrays::Arrays;
 use crate::analysis::pads::Pads;
-use crate::analysis::r15::kept::R15;
+use crate::analysis::r15::kept::Homes;
 use crate::analysis::r15::slot::Slots;
 use crate::analysis::{Found, r15};
 use crate::object::address::Addresses;
@@ -41,7 +41,7 @@ use crate::text::originals::Originals;
 use crate::text::{emit, growth, layout, share};
 use crate::transform::Facts;
 use crate::unwind::Unwind;
-use foldhash::{HashMap, HashSet};
+use foldhash::HashSet;
 
 /// Options of a rewrite.
 #[derive(Clone, Copy, Debug, Default)]
@@ -180,7 +180,7 @@ fn charge_all(facts: &Facts<'_, '_, '_>, emitters: &mut [emit::Emitter], mut nex
 /// Assembles the new object.
 fn output(
     (code, addresses, unwind): (&Originals<'_, '_>, &Addresses, &Unwind),
-    (units, pads, r15, slots, arrays): (&PerInsn<u32>, &Pads, &HashMap<u32, R15>, &Slots, &Arrays),
+    (units, pads, r15, slots, arrays): (&PerInsn<u32>, &Pads, &Homes, &Slots, &Arrays),
     texts: Vec<Text>,
     stats: Stats,
     options: &Options,

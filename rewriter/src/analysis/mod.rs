@@ -27,7 +27,7 @@ use crate::analysis::depth::States;
 use crate::analysis::flow::FlowGraph;
 use crate::analysis::live::Liveness;
 use crate::analysis::pads::Pads;
-use crate::analysis::r15::kept::{Passed, R15};
+use crate::analysis::r15::kept::{Homes, Passed, R15};
 use crate::analysis::r15::slot::Slots;
 use crate::analysis::regs::AllEffects;
 use crate::analysis::rounds::Rounds;
@@ -35,7 +35,7 @@ use crate::object::address::Addresses;
 use crate::object::decode::{Code, InsnIndex, PerInsn};
 use crate::refusal::{Reason, Refusal};
 use crate::unwind::Unwind;
-use foldhash::{HashMap, HashSet, HashSetExt};
+use foldhash::{HashSet, HashSetExt};
 use iced_x86::Register;
 use sfi_contract::Mode;
 
@@ -50,7 +50,7 @@ pub(crate) struct Found {
     /// Says for each instruction whether %al may hold a count of vector registers (see `count`).
     pub counts: PerInsn<bool>,
     pub pads: Pads,
-    pub r15: HashMap<u32, R15>,
+    pub r15: Homes,
     pub slots: Slots,
     pub arrays: Arrays,
 }
@@ -97,7 +97,7 @@ pub(crate) fn run(
     let r15 = r15::decide(code, &graph, &effects, &states, &passed, budgeted);
     r15::rename(code, &graph, &r15, &mut effects);
     // The heights depend on no other register.
-    if r15.values().any(|kept| matches!(kept, R15::Renamed(Register::RBP) | R15::Exchanged(Register::RBP))) {
+    if r15.iter().any(|(_, kept)| matches!(kept, Some(R15::Renamed(Register::RBP) | R15::Exchanged(Register::RBP)))) {
         states = height::heights(code, &graph, &effects, true);
         stops.extend(ends::find(code, &graph, &states));
     }

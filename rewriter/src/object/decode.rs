@@ -6,7 +6,7 @@ use crate::object::read::{Object, Place, Reloc, SectionIndex, SymbolIndex};
 use crate::object::starts::Starts;
 use crate::refusal::{Reason, Refusal};
 use iced_x86::{
-    Code as Opcode, Decoder, DecoderOptions, FlowControl, Instruction, MemoryOperand, Mnemonic, OpKind, Register,
+    Code as Opcode, ConstantOffsets, Decoder, DecoderOptions, FlowControl, Instruction, MemoryOperand, Mnemonic, OpKind, Register,
 };
 use object::elf;
 use sfi_contract::text::clean;
@@ -65,7 +65,7 @@ pub(crate) struct Insn {
     pub disp_reloc: Option<RelocIndex>,
     /// The relocation that patches the immediate.
     pub imm_reloc: Option<RelocIndex>,
-    /// Offset of the displacement inside the instruction.
+    /// Offset of the displacement inside the instruction, if it is relocated or relative to rip.
     pub disp_at: u8,
     pub flow: Flow,
 }
@@ -359,7 +359,8 @@ fn decode_section(
             decoder.set_ip(*end);
             continue;
         }
-        if code.insns.last().is_some_and(|last| last.section == index as u32 && ends_code(&last.ins))
+        if section.data[offset] == 0
+            && code.insns.last().is_some_and(|last| last.section == index as u32 && ends_code(&last.ins))
             && section.data[offset..].iter().all(|byte| *byte == 0)
         {
             // Free Pascal fills the end of a section with zeros.
@@ -370,7 +371,12 @@ fn decode_section(
             refusals.push(code.refuse_offset(index, offset as u64, Reason::DataInText, "the bytes do not decode"));
             return;
         }
-        let fields = decoder.get_constant_offsets(&ins);
+        // Only relocations and places relative to rip ask for the fields.
+        let patched = section.relocs.get(next_reloc).is_some_and(|r| r.offset < (offset + ins.len()) as u64);
+        let fields = match patched || ins.is_ip_rel_memory_operand() {
+            true => decoder.get_constant_offsets(&ins),
+            false => ConstantOffsets::default(),
+        };
         let mut insn = Insn {
             ins,
             section: index as u32,

@@ -3,7 +3,7 @@
 
 use crate::analysis::arrays::Arrays;
 use crate::analysis::pads::Pads;
-use crate::analysis::r15::kept::R15;
+use crate::analysis::r15::kept::Homes;
 use crate::analysis::r15::slot::Slots;
 use crate::debug::{DebugReloc, DebugSection, DebugTarget};
 use crate::object::address::{Addresses, is_dropped};
@@ -103,7 +103,7 @@ pub(crate) fn assemble<'a>(
     for (index, text) in texts.iter().enumerate() {
         let r15 = |at: InsnIndex| {
             let unit = exceptions.units[at];
-            (exceptions.r15.get(&unit).copied(), exceptions.slots.depth(unit).is_some())
+            (exceptions.r15[unit], exceptions.slots.depth(unit).is_some())
         };
         match unwind_table::emit(exceptions.unwind, code, r15, index, text, |target| numbers.of_target(target)) {
             Ok(Some(table)) => {

@@ -231,6 +231,11 @@ impl Emitter {
         self.items.push(Item::Label(label));
     }
 
+    /// Counts the labels.
+    pub(crate) fn count_labels(&self) -> usize {
+        self.placed.len() + self.items.iter().filter(|item| matches!(item, Item::Label(_))).count()
+    }
+
     /// Returns a fresh label at the beginning of an existing item.
     pub(crate) fn label_at(&mut self, item: usize) -> Label {
         let label = self.new_label();

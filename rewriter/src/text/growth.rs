@@ -12,6 +12,9 @@ use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, Register};
 const LEA: u8 = 0x8d;
 const NOP: u8 = 0x90;
 const LONG_NOP: u8 = 0x1f;
+/// The byte before an opcode of `0f 1f`, and the prefix of a form whose registers are both r8 to r15.
+const TWO_BYTES: u8 = 0x0f;
+const REX_WRB: u8 = 0x4d;
 
 /// Counts the bytes of one section.
 pub(crate) fn add(growth: &mut Growth, code: &Originals<'_, '_>, section: &CodeSection, text: &Text) {
@@ -21,7 +24,7 @@ pub(crate) fn add(growth: &mut Growth, code: &Originals<'_, '_>, section: &CodeS
     for (mark, end) in text.marks.ranges(text.bytes.len() as u32) {
         let part = if mark.pad { Part::Indirect } else { code.insns[mark.insn].part };
         let bytes = &text.bytes[mark.at as usize..end as usize];
-        if memchr::memchr3(LEA, NOP, LONG_NOP, bytes).is_none() {
+        if !memchr::memchr3_iter(LEA, NOP, LONG_NOP, bytes).any(|place| may_insert(bytes, place)) {
             growth.0[part as usize].1 += bytes.len() as u64;
             continue;
         }
@@ -38,6 +41,17 @@ impl std::ops::AddAssign for Growth {
         for (sum, more) in self.0.iter_mut().zip(more.0) {
             *sum = (sum.0 + more.0, sum.1 + more.1);
         }
+    }
+}
+
+/// Says whether the byte at a place may be the opcode of an instruction that [`inserted`] knows.
+fn may_insert(bytes: &[u8], place: usize) -> bool {
+    let before = place.checked_sub(1).map(|before| bytes[before]);
+    match bytes[place] {
+        // lea d(%r15),%r15
+        LEA => before == Some(REX_WRB),
+        NOP => true,
+        _ => before == Some(TWO_BYTES),
     }
 }
 

@@ -56,7 +56,8 @@ fn branches(emitter: &Emitter) -> Vec<(usize, Branch, Option<usize>)> {
         Item::Label(label) => Some((*label, index)),
         _ => None,
     });
-    let places: HashMap<Label, usize> = labels.chain(emitter.placed.iter().copied()).collect();
+    let mut places = HashMap::with_capacity(emitter.count_labels());
+    places.extend(labels.chain(emitter.placed.iter().copied()));
     let place = |target| match target {
         Target::Label(label) => places.get(&label).copied(),
         _ => None,
@@ -104,7 +105,7 @@ fn write(emitter: &Emitter, branches: &[(usize, Branch, Option<usize>)], long: &
     let mut text = Text {
         bytes: Vec::with_capacity(size + 1),
         relocs: Vec::new(),
-        labels: HashMap::new(),
+        labels: HashMap::with_capacity(emitter.count_labels()),
         marks: emitter.marks.moved(|item| offsets[item as usize]),
     };
     let mut next = branches.iter();

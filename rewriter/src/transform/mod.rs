@@ -33,7 +33,7 @@ use crate::analysis::flow::FlowGraph;
 use crate::analysis::height;
 use crate::analysis::live::Liveness;
 use crate::analysis::pads::Pads;
-use crate::analysis::r15::kept::R15;
+use crate::analysis::r15::kept::{Homes, R15};
 use crate::analysis::r15::slot::Slots;
 use crate::analysis::regs::{AllEffects, Set, bit};
 use crate::object::address::{Addresses, insn_of};
@@ -42,7 +42,7 @@ use crate::refusal::{Reason, Refusal};
 use crate::stats::Stats;
 use crate::text::emit::{Branch, Emitter, Label, LoaderSymbol, NoEncoding, Patch, Target, old};
 use crate::unwind::Unwind;
-use foldhash::{HashMap, HashSet, HashSetExt};
+use foldhash::{HashSet, HashSetExt};
 use iced_x86::{Code as Opcode, Instruction, Mnemonic, OpKind, Register};
 use sfi_contract::{Mode, policy};
 
@@ -65,7 +65,7 @@ pub(crate) struct Facts<'x, 'o, 'a> {
     /// Says for each instruction whether %al may hold a count of vector registers (see `count`).
     pub counts: &'x PerInsn<bool>,
     pub pads: &'x Pads,
-    pub r15: &'x HashMap<u32, R15>,
+    pub r15: &'x Homes,
     pub slots: &'x Slots,
     pub arrays: &'x Arrays,
     pub unwind: &'x Unwind,
@@ -338,7 +338,7 @@ impl<'x, 'o, 'a> Transform<'x, 'o, 'a> {
     }
 
     fn is_homed(&self) -> bool {
-        matches!(self.facts.r15.get(&self.facts.graph.unit[self.at]), Some(R15::Home | R15::Exchanged(_)))
+        matches!(self.facts.r15[self.facts.graph.unit[self.at]], Some(R15::Home | R15::Exchanged(_)))
     }
 
     fn names_r15(&self, ins: &Instruction) -> bool {

@@ -1,5 +1,6 @@
 //! The ways in which units keep r15 and pass it.
 
+use crate::analysis::flow::PerUnit;
 use foldhash::HashSet;
 use iced_x86::Register;
 
@@ -13,6 +14,9 @@ pub(crate) enum R15 {
     /// [`sfi_contract::layout::TCB_R15`].
     Home,
 }
+
+/// The homes of r15 in all units. Those that do not name it have none.
+pub(crate) type Homes = PerUnit<Option<R15>>;
 
 /// The way in which functions of an object pass r15.
 pub(crate) enum Passed {

@@ -11,12 +11,12 @@ pub(crate) mod slot;
 
 use crate::analysis::depth::States;
 use crate::analysis::flow::{FlowGraph, PerUnit};
-use crate::analysis::r15::kept::{Passed, R15};
+use crate::analysis::r15::kept::{Homes, Passed, R15};
 use crate::analysis::r15::slot::Slots;
 use crate::analysis::regs::{self, AllEffects, Set, bit};
 use crate::object::decode::{Code, Dest, Flow, PerInsn};
 use crate::stats::Stats;
-use foldhash::{HashMap, HashMapExt, HashSet};
+use foldhash::{HashMap, HashMapExt};
 use iced_x86::{Instruction, OpKind, Register};
 use sfi_debuginfo::map::Keeping;
 
@@ -38,7 +38,7 @@ pub(crate) fn decide(
     states: &States,
     passed: &Passed,
     budgeted: Set,
-) -> HashMap<u32, R15> {
+) -> Homes {
     let mut named: PerUnit<Set> = PerUnit::new(code, 0);
     // Units that call or leave by a jump, and units that code of this object calls directly.
     let mut leaves = PerUnit::new(code, false);
@@ -62,10 +62,15 @@ pub(crate) fn decide(
     }
     let users: Vec<(u32, Set)> =
         named.iter().filter(|(_, named)| **named & bit(Register::R15) != 0).map(|(unit, set)| (unit, *set)).collect();
-    let mut decisions = HashMap::new();
+    let mut decisions = Homes::new(code, None);
     let unset = match passed {
         Passed::No(unset) if !users.is_empty() => unset,
-        _ => return users.into_iter().map(|(unit, _)| (unit, R15::Home)).collect(),
+        _ => {
+            for (unit, _) in users {
+                decisions[unit] = Some(R15::Home);
+            }
+            return decisions;
+        }
     };
     let taken = passed::others(code, graph, effects, states, &PRESERVED);
     let candidates: Vec<Register> = PRESERVED.into_iter().filter(|r| (taken | budgeted) & bit(*r) == 0).collect();
@@ -77,7 +82,7 @@ pub(crate) fn decide(
         let scratch = SCRATCH.into_iter().filter(|_| leaf);
         let far = graph.far.concerns(unit) || unset.contains(&unit);
         let free = preserved.chain(scratch).find(|r| named & bit(*r) == 0 && !far);
-        decisions.insert(unit, free.map_or(R15::Home, R15::Renamed));
+        decisions[unit] = Some(free.map_or(R15::Home, R15::Renamed));
     }
     let costs = exchange_costs(code, graph, effects, &decisions);
     let insns = passed::insns_by_unit(graph, costs.keys().copied());
@@ -91,7 +96,7 @@ pub(crate) fn decide(
         cheaper.sort_by_key(|r| costs[number(*r)]);
         let fits = |r: &Register| !search.takes(&insns[&unit], *r);
         if let Some(register) = cheaper.into_iter().find(fits) {
-            decisions.insert(unit, R15::Exchanged(register));
+            decisions[unit] = Some(R15::Exchanged(register));
         }
     }
     decisions
@@ -102,12 +107,15 @@ fn exchange_costs(
     code: &Code<'_, '_>,
     graph: &FlowGraph,
     effects: &AllEffects,
-    decisions: &HashMap<u32, R15>,
+    decisions: &Homes,
 ) -> HashMap<u32, [u64; 16]> {
-    let depth = loop_depths(code);
     let mut costs = HashMap::<u32, [u64; 16]>::new();
+    if !decisions.iter().any(|(_, kept)| *kept == Some(R15::Home)) {
+        return costs;
+    }
+    let depth = loop_depths(code);
     for (at, insn) in code.insns.iter_enumerated() {
-        if decisions.get(&graph.unit[at]) != Some(&R15::Home) || insn.is_nop() {
+        if decisions[graph.unit[at]] != Some(R15::Home) || insn.is_nop() {
             continue;
         }
         let cost = costs.entry(graph.unit[at]).or_default();
@@ -173,26 +181,29 @@ fn loop_depths(code: &Code<'_, '_>) -> PerInsn<u32> {
 }
 
 /// Returns the place of r15 in a unit: its register, and the slot of the frame that is its home.
-pub(crate) fn keeping(decisions: &HashMap<u32, R15>, slots: &Slots, unit: u32) -> (Keeping, Option<i64>) {
-    let keeping = match decisions.get(&unit) {
-        Some(R15::Renamed(to)) => Keeping::Renamed(number(*to) as u8),
-        Some(R15::Exchanged(with)) => Keeping::Exchanged(number(*with) as u8),
+pub(crate) fn keeping(decisions: &Homes, slots: &Slots, unit: u32) -> (Keeping, Option<i64>) {
+    let keeping = match decisions[unit] {
+        Some(R15::Renamed(to)) => Keeping::Renamed(number(to) as u8),
+        Some(R15::Exchanged(with)) => Keeping::Exchanged(number(with) as u8),
         Some(R15::Home) | None => Keeping::Home,
     };
     (keeping, slots.depth(unit))
 }
 
 /// Counts the units by the ways in which they keep r15.
-pub(crate) fn count(code: &Code<'_, '_>, graph: &FlowGraph, decisions: &HashMap<u32, R15>, slots: &Slots) -> Stats {
+pub(crate) fn count(code: &Code<'_, '_>, graph: &FlowGraph, decisions: &Homes, slots: &Slots) -> Stats {
     // Padding and the trap of a section are no functions.
-    let used = code.insns.keys().filter(|&at| !code.insns[at].is_nop() && !code.is_trap(at));
-    let units: HashSet<u32> = used.map(|at| graph.unit[at]).collect();
-    let mut stats = Stats { units: units.len() as u64, ..Stats::default() };
-    for unit in units {
-        *match decisions.get(&unit) {
+    let mut used = PerUnit::new(code, false);
+    for (at, insn) in code.insns.iter_enumerated() {
+        used[graph.unit[at]] |= !insn.is_nop() && !code.is_trap(at);
+    }
+    let mut stats = Stats::default();
+    for (unit, _) in used.iter().filter(|(_, used)| **used) {
+        stats.units += 1;
+        *match decisions[unit] {
             None => &mut stats.untouched,
             _ if slots.depth(unit).is_some() => &mut stats.slots,
-            Some(R15::Renamed(register)) if SCRATCH.contains(register) => &mut stats.leaves,
+            Some(R15::Renamed(register)) if SCRATCH.contains(&register) => &mut stats.leaves,
             Some(R15::Renamed(_)) => &mut stats.renamed,
             Some(R15::Exchanged(_)) => &mut stats.exchanged,
             Some(R15::Home) => &mut stats.homed,
@@ -206,21 +217,21 @@ pub(crate) fn count(code: &Code<'_, '_>, graph: &FlowGraph, decisions: &HashMap<
 pub(crate) fn rename(
     code: &mut Code<'_, '_>,
     graph: &FlowGraph,
-    decisions: &HashMap<u32, R15>,
+    decisions: &Homes,
     effects: &mut AllEffects,
 ) {
-    if !decisions.values().any(|kept| matches!(kept, R15::Renamed(_) | R15::Exchanged(_))) {
+    if !decisions.iter().any(|(_, kept)| matches!(kept, Some(R15::Renamed(_) | R15::Exchanged(_)))) {
         return;
     }
     let mut known = regs::Known::new();
     for at in code.insns.keys() {
         let insn = &mut code.insns[at];
         let old = insn.ins;
-        match decisions.get(&graph.unit[at]) {
-            Some(R15::Renamed(to)) => replace(&mut insn.ins, Register::R15, *to),
+        match decisions[graph.unit[at]] {
+            Some(R15::Renamed(to)) => replace(&mut insn.ins, Register::R15, to),
             Some(R15::Exchanged(with)) => substitute(&mut insn.ins, |register| match register.full_register() {
-                Register::R15 => like(register, *with),
-                other if other == *with => like(register, Register::R15),
+                Register::R15 => like(register, with),
+                other if other == with => like(register, Register::R15),
                 _ => register,
             }),
             _ => continue,

@@ -8,7 +8,7 @@
 
 use crate::analysis::depth::{Height, State, States};
 use crate::analysis::flow::{FlowGraph, JumpKind};
-use crate::analysis::r15::kept::{Passed, R15};
+use crate::analysis::r15::kept::{Homes, Passed, R15};
 use crate::analysis::regs::{AllEffects, bit};
 use crate::object::decode::{Code, Flow, InsnIndex, PerInsn};
 use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
@@ -70,15 +70,16 @@ impl Slots {
         graph: &FlowGraph,
         effects: &AllEffects,
         states: &States,
-        r15: &HashMap<u32, R15>,
+        r15: &Homes,
         passed: &Passed,
     ) -> Slots {
         let fixed = |unit: &u32| matches!(passed, Passed::No(unset) if unset.contains(unit));
         let mut units: HashMap<u32, Vec<InsnIndex>> = HashMap::new();
-        for at in code.insns.keys() {
-            let homed = matches!(r15.get(&graph.unit[at]), Some(R15::Home | R15::Exchanged(_)));
-            if homed && !fixed(&graph.unit[at]) {
-                units.entry(graph.unit[at]).or_default().push(at);
+        for run in graph.runs() {
+            let unit = graph.unit[run.start];
+            let homed = matches!(r15[unit], Some(R15::Home | R15::Exchanged(_)));
+            if homed && !fixed(&unit) {
+                units.entry(unit).or_default().extend(run.start.until(run.end));
             }
         }
         let mut known = code.per_insn(Known::Unseen);
