@@ -164,8 +164,7 @@ fn charge_all(facts: &Facts<'_, '_, '_>, emitters: &mut [emit::Emitter], mut nex
     }
     let received: Vec<Refusal> = facts
         .code
-        .insns
-        .keys()
+        .indexes()
         .filter(|&at| facts.pads.is_receiver(at))
         .map(|at| facts.code.refuse(at, Reason::NoSafeForm, "a jump into a caller's frame has no charge of a budget"))
         .collect();

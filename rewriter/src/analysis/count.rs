@@ -20,7 +20,7 @@ pub(crate) fn counts(
     let mut reached = code.per_insn(false);
     let mut holds = code.per_insn(false);
     let named = |at: &InsnIndex| graph.entry[*at] || addresses.taken[*at];
-    let mut work: Vec<InsnIndex> = code.insns.keys().filter(named).collect();
+    let mut work: Vec<InsnIndex> = code.indexes().filter(named).collect();
     for &at in &work {
         (reached[at], holds[at]) = (true, true);
     }
@@ -43,7 +43,7 @@ pub(crate) fn counts(
             }
         });
     }
-    for at in code.insns.keys() {
+    for at in code.indexes() {
         holds[at] |= !reached[at];
     }
     holds

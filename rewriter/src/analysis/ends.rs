@@ -22,7 +22,7 @@ use sfi_contract::names;
 /// Returns the calls and labels of padding after which the new code stops.
 pub(crate) fn find(code: &Code<'_, '_>, graph: &FlowGraph, states: &States) -> HashSet<InsnIndex> {
     let mut reached = code.per_insn(false);
-    for at in code.insns.keys() {
+    for at in code.indexes() {
         graph.successors(code, at, |to| reached[to] |= to != at.next() || graph.landing(at).is_some());
     }
     let stops = |&at: &InsnIndex| {
@@ -34,12 +34,12 @@ pub(crate) fn find(code: &Code<'_, '_>, graph: &FlowGraph, states: &States) -> H
         };
         code.ends_cold_part(at) || ((entry || reached[behind]) && (other_stack || never_returns(code, at)))
     };
-    let calls = code.insns.keys().filter(|&at| matches!(code.insns[at].flow, Flow::Call(_) | Flow::CallIndirect));
+    let calls = code.indexes().filter(|&at| matches!(code.insns[at].flow, Flow::Call(_) | Flow::CallIndirect));
     let ends = |&at: &InsnIndex| {
         let above = matches!(states[at].rsp, Height::Known(height) if height != 0);
         graph.label[at] && above && behind(code, graph, at).is_some_and(|behind| graph.entry[behind])
     };
-    let padding = code.insns.keys().filter(|&at| code.insns[at].is_nop());
+    let padding = code.indexes().filter(|&at| code.insns[at].is_nop());
     calls.filter(stops).chain(padding.filter(ends)).collect()
 }
 

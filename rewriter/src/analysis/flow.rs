@@ -249,8 +249,7 @@ impl FlowGraph {
     /// at the function's ends.
     pub(crate) fn settle(&mut self, code: &Code<'_, '_>, states: &States) -> bool {
         let open: Vec<InsnIndex> = code
-            .insns
-            .keys()
+            .indexes()
             .filter(|&at| code.insns[at].flow == Flow::JumpIndirect && self.pointed.contains_key(&self.unit[at]))
             .filter(|at| !self.tables.contains_key(at) && !self.jumps.contains_key(at) && !self.far.is_jump(*at))
             .filter(|&at| states[at].rsp != Height::Unseen)
@@ -368,7 +367,7 @@ pub(crate) fn build(
     // A taken label outside every function's extent is a function that lacks a symbol. But a switch
     // may name the padding behind its function, see `ends`.
     let mut presumed = Vec::new();
-    for (at, insn) in code.insns.iter_enumerated().filter(|(at, _)| addresses.taken[*at] && !inner.contains(at)) {
+    for (at, insn) in code.each().filter(|(at, _)| addresses.taken[*at] && !inner.contains(at)) {
         let behind_switch = insn.is_nop() && end[at] && !addresses.pointed[at];
         if !entry[at] && !behind_switch && function_around(code, insn).is_none() {
             entry[at] = true;
@@ -383,11 +382,11 @@ pub(crate) fn build(
     // A taken label in a unit without an indirect jump is a function too: no jump could reach it,
     // so it is called.
     let jumping: HashSet<u32> =
-        code.insns.keys().filter(|&at| code.insns[at].flow == Flow::JumpIndirect).map(|at| unit[at]).collect();
+        code.indexes().filter(|&at| code.insns[at].flow == Flow::JumpIndirect).map(|at| unit[at]).collect();
     let inside = |at: InsnIndex| !entry[at] && function_around(code, &code.insns[at]).is_some();
     let far = Far::find(code, addresses, &unit, inside);
     let receivers: HashSet<InsnIndex> = far.all().collect();
-    for at in code.insns.keys().filter(|at| addresses.taken[*at] && !inner.contains(at)) {
+    for at in code.indexes().filter(|at| addresses.taken[*at] && !inner.contains(at)) {
         if !entry[at] && !jumping.contains(&unit[at]) && !receivers.contains(&at) {
             entry[at] = true;
             presumed.push(at);
@@ -395,7 +394,7 @@ pub(crate) fn build(
     }
     let mut interior = HashMap::<u32, Vec<InsnIndex>>::new();
     let mut pointed = HashMap::<u32, Vec<InsnIndex>>::new();
-    for at in code.insns.keys().filter(|&at| addresses.taken[at] && !entry[at] && !receivers.contains(&at)) {
+    for at in code.indexes().filter(|&at| addresses.taken[at] && !entry[at] && !receivers.contains(&at)) {
         interior.entry(unit[at]).or_default().push(at);
         if addresses.pointed[at] {
             pointed.entry(unit[at]).or_default().push(at);
@@ -405,7 +404,7 @@ pub(crate) fn build(
         ways[call].kind = WayKind::Special;
     }
     if !receivers.is_empty() {
-        let calls = code.insns.keys().filter(|&at| matches!(code.insns[at].flow, Flow::Call(_) | Flow::CallIndirect));
+        let calls = code.indexes().filter(|&at| matches!(code.insns[at].flow, Flow::Call(_) | Flow::CallIndirect));
         for at in calls.filter(|&at| !far.receivers(unit[at]).is_empty()) {
             ways[at].kind = WayKind::Special;
         }
@@ -442,7 +441,7 @@ fn units(
     unwind: &Unwind,
     entry: &PerInsn<bool>,
 ) -> PerInsn<u32> {
-    let mut parent: PerInsn<InsnIndex> = code.insns.keys().collect();
+    let mut parent: PerInsn<InsnIndex> = code.indexes().collect();
     for (at, way) in ways.iter_enumerated() {
         let target = InsnIndex::from(way.target as usize);
         if way.target != NOWHERE && matches!(way.kind, WayKind::Jump | WayKind::Branch) && !entry[target] {
@@ -465,12 +464,21 @@ fn units(
     }
     // Code that only a taken label reaches (computed goto) belongs to the function whose symbol
     // contains it.
-    for (at, insn) in code.insns.iter_enumerated().filter(|(at, _)| addresses.taken[*at] && !entry[*at]) {
+    for (at, insn) in code.each().filter(|(at, _)| addresses.taken[*at] && !entry[*at]) {
         if let Some(first) = function_around(code, insn) {
             join(&mut parent, at, first);
         }
     }
-    code.insns.keys().map(|at| root(&mut parent, at).number()).collect()
+    code.indexes().map(|at| root(&mut parent, at).number()).collect()
+}
+
+/// Joins instructions by pairs. Returns one instruction of each set for all of it.
+pub(crate) fn joined(code: &Code<'_, '_>, pairs: impl Iterator<Item = (InsnIndex, InsnIndex)>) -> PerInsn<u32> {
+    let mut parent: PerInsn<InsnIndex> = code.indexes().collect();
+    for (a, b) in pairs {
+        join(&mut parent, a, b);
+    }
+    code.indexes().map(|at| root(&mut parent, at).number()).collect()
 }
 
 fn root(parent: &mut PerInsn<InsnIndex>, mut at: InsnIndex) -> InsnIndex {

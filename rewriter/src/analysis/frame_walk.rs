@@ -28,11 +28,11 @@ pub(crate) fn check(code: &Code<'_, '_>, graph: &FlowGraph, effects: &AllEffects
             && ins.op0_register() != Register::RSP
             && states[*at].rbp == Height::Known(8)
     };
-    let units: HashSet<u32> = code.insns.keys().filter(copies).map(|at| graph.unit[at]).collect();
+    let units: HashSet<u32> = code.indexes().filter(copies).map(|at| graph.unit[at]).collect();
     if units.is_empty() {
         return Vec::new();
     }
-    let members: Vec<InsnIndex> = code.insns.keys().filter(|&at| units.contains(&graph.unit[at])).collect();
+    let members: Vec<InsnIndex> = code.indexes().filter(|&at| units.contains(&graph.unit[at])).collect();
     let mut places = HashSet::new();
     let mut before = HashMap::<InsnIndex, Walk>::new();
     loop {

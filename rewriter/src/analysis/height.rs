@@ -22,7 +22,7 @@ const ENTRY: State = State { rsp: Height::Known(0), rbp: Height::Computed };
 /// that nothing reaches get a state too.
 pub(crate) fn heights(code: &Code<'_, '_>, graph: &FlowGraph, effects: &AllEffects, last: bool) -> States {
     let mut states = code.per_insn(UNSEEN);
-    let mut work: Vec<InsnIndex> = code.insns.keys().rev().filter(|&at| graph.entry[at]).collect();
+    let mut work: Vec<InsnIndex> = code.indexes().rev().filter(|&at| graph.entry[at]).collect();
     for &at in &work {
         states[at] = ENTRY;
     }
@@ -148,7 +148,7 @@ fn transfer(code: &Code<'_, '_>, effects: &AllEffects, at: InsnIndex, state: Sta
 /// which jump leads to which label.
 pub(crate) fn check_returns(code: &Code<'_, '_>, graph: &FlowGraph, states: &States) -> Vec<Refusal> {
     let mut refusals = Vec::new();
-    for (at, insn) in code.insns.iter_enumerated().filter(|(at, _)| graph.pointed.contains_key(&graph.unit[*at])) {
+    for (at, insn) in code.each().filter(|(at, _)| graph.pointed.contains_key(&graph.unit[*at])) {
         let presumed = insn.flow == Flow::JumpIndirect && !graph.tables.contains_key(&at);
         let leaves = match insn.flow {
             Flow::Return => true,
@@ -179,7 +179,7 @@ fn is_behind_restore(code: &Code<'_, '_>, at: InsnIndex) -> bool {
 /// known.
 pub(crate) fn check_return_addresses(code: &Code<'_, '_>, effects: &AllEffects, states: &States) -> Vec<Refusal> {
     let mut refusals = Vec::new();
-    for (at, insn) in code.insns.iter_enumerated() {
+    for (at, insn) in code.each() {
         let ins = &insn.ins;
         if insn.is_nop() {
             continue;

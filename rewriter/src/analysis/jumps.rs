@@ -47,7 +47,7 @@ pub(crate) fn prove(
 ) -> (Vec<InsnIndex>, States) {
     let tables = Tables::new(code, graph, addresses);
     let mut open: Vec<InsnIndex> =
-        code.insns.keys().filter(|&at| code.insns[at].flow == Flow::JumpIndirect && !graph.far.is_jump(at)).collect();
+        code.indexes().filter(|&at| code.insns[at].flow == Flow::JumpIndirect && !graph.far.is_jump(at)).collect();
     let mut by_form = false;
     // A jump whose targets are known is no predecessor of other labels. This may prove another
     // jump.

@@ -32,7 +32,7 @@ pub(crate) fn liveness(code: &Code<'_, '_>, graph: &FlowGraph, rounds: &Rounds, 
     let mut writing = PerUnit::new(code, false);
     // In a unit with several entries it is not known which of them writes rax.
     let mut entries = PerUnit::new(code, 0u32);
-    for (at, insn) in code.insns.iter_enumerated() {
+    for (at, insn) in code.each() {
         let unit = graph.unit[at];
         let unknown = match insn.flow {
             Flow::Call(_) | Flow::Jump(_) | Flow::Branch(_) => graph.target(at).is_none(),
@@ -57,7 +57,7 @@ pub(crate) fn liveness(code: &Code<'_, '_>, graph: &FlowGraph, rounds: &Rounds, 
     let returned = read_behind_calls(code, graph, rounds, effects);
     // Registers that the caller of a unit may rely on. They are live where the function ends.
     let passed_by = |unit: u32| callee_saved() | (GPRS & !clobbered[unit]);
-    let running: HashSet<InsnIndex> = code.insns.keys().filter(|&at| surely_runs(code, graph, effects, at)).collect();
+    let running: HashSet<InsnIndex> = code.indexes().filter(|&at| surely_runs(code, graph, effects, at)).collect();
     let mut before = code.per_insn(0);
     let mut after = code.per_insn(0);
     rounds.run(|at, _| {
@@ -145,7 +145,7 @@ fn read_behind_calls(code: &Code<'_, '_>, graph: &FlowGraph, rounds: &Rounds, ef
     let mut before: PerInsn<Set> = code.per_insn(0);
     // The instructions that read what their unit returns.
     let mut reading = Vec::new();
-    for (at, insn) in code.insns.iter_enumerated() {
+    for (at, insn) in code.each() {
         let leaves = |to: InsnIndex| graph.unit[to] != graph.unit[at];
         let reads = match insn.flow {
             Flow::Return => true,

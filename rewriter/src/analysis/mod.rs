@@ -69,7 +69,7 @@ pub(crate) fn run(
     let names = |at: &InsnIndex| !code.insns[*at].is_nop() && (effects[*at].uses | effects[*at].writes) & budgeted != 0;
     let detail = "r14 holds the budget; compile with -ffixed-r14";
     let named: Vec<Refusal> =
-        code.insns.keys().filter(names).map(|at| code.refuse(at, Reason::NoSafeForm, detail)).collect();
+        code.indexes().filter(names).map(|at| code.refuse(at, Reason::NoSafeForm, detail)).collect();
     let (sums, mut states) = jumps::prove(code, &mut graph, &effects, addresses);
     while graph.settle(code, &states) {
         states = height::heights(code, &graph, &effects, false);

@@ -11,15 +11,14 @@
 //! registers, or from places of the frame to which nothing else is stored.
 
 use crate::analysis::depth::{Height, States};
-use crate::analysis::flow::{FlowGraph, JumpKind, PerUnit};
+use crate::analysis::flow::{self, FlowGraph, JumpKind, PerUnit};
 use crate::analysis::regs::{AllEffects, GPRS, Set, bit, callee_saved};
 use crate::object::address::insn_of;
-use crate::object::decode::{Code, Dest, Flow, InsnIndex};
+use crate::object::decode::{Code, Dest, Flow, InsnIndex, PerInsn};
 use crate::object::read::Place;
 use crate::refusal::{Reason, Refusal};
 use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
 use iced_x86::{Instruction, Mnemonic, OpKind, Register};
-use std::collections::hash_map::Entry;
 
 const RSP: Set = 1 << 4;
 const RBP: Set = 1 << 5;
@@ -61,18 +60,18 @@ pub(crate) fn check(
             _ => ins.op1_register() != Register::RBP || !frame,
         }
     };
-    let suspect: HashSet<u32> = code.insns.keys().filter(|&at| loads(at)).map(|at| graph.unit[at]).collect();
+    let suspect: HashSet<u32> = code.indexes().filter(|&at| loads(at)).map(|at| graph.unit[at]).collect();
     if suspect.is_empty() {
         return Vec::new();
     }
-    let members: Vec<InsnIndex> = code.insns.keys().filter(|&at| suspect.contains(&graph.unit[at])).collect();
+    let members: Vec<InsnIndex> = code.indexes().filter(|&at| suspect.contains(&graph.unit[at])).collect();
     let mut own = Own {
         code,
         graph,
         effects,
         states,
         stops,
-        before: HashMap::new(),
+        before: code.per_insn(None),
         frames: Frames::find(code, graph, states, stops, &members),
         stores: HashMap::new(),
         leaves: leaves(code, graph, effects),
@@ -87,7 +86,7 @@ pub(crate) fn check(
         },
         _ => false,
     };
-    let foreign = |at: &InsnIndex| leaves(*at) && own.before.get(at).is_some_and(|own| own & RSP == 0);
+    let foreign = |at: &InsnIndex| leaves(*at) && own.before[*at].is_some_and(|own| own & RSP == 0);
     let detail = "the function leaves on another stack than its own, as coroutines do: the control stack does not \
                   follow. Use swapcontext (BOOST_USE_UCONTEXT, MCO_USE_UCONTEXT)";
     members.iter().copied().filter(foreign).map(|at| code.refuse(at, Reason::StackPointerUse, detail)).collect()
@@ -108,12 +107,12 @@ pub(crate) fn check_tails(
         Flow::JumpIndirect => graph.jump_kind(at) != JumpKind::Far && graph.jump_targets(at).is_empty(),
         _ => false,
     };
-    let mut found: Vec<InsnIndex> = code.insns.keys().filter(|&at| deep(at) && leaves(at)).collect();
+    let mut found: Vec<InsnIndex> = code.indexes().filter(|&at| deep(at) && leaves(at)).collect();
     if found.is_empty() {
         return Vec::new();
     }
     let labels = graph.interior.values().flatten().copied().chain(graph.far.all());
-    let mut work: Vec<InsnIndex> = code.insns.keys().filter(|&at| graph.entry[at]).chain(labels).collect();
+    let mut work: Vec<InsnIndex> = code.indexes().filter(|&at| graph.entry[at]).chain(labels).collect();
     let mut reached = code.per_insn(false);
     for at in &work {
         reached[*at] = true;
@@ -139,10 +138,10 @@ struct Own<'x, 'o, 'a> {
     stops: &'x HashSet<InsnIndex>,
     /// Registers that hold addresses of the own stack, before each instruction that control
     /// reaches.
-    before: HashMap<InsnIndex, Set>,
+    before: PerInsn<Option<Set>>,
     frames: Frames,
     /// Stores to places of a frame: the instruction, and the register.
-    stores: HashMap<(InsnIndex, Slot), Vec<(InsnIndex, Register)>>,
+    stores: HashMap<(u32, Slot), Vec<(InsnIndex, Register)>>,
     /// Registers written by each unit that neither calls nor jumps to another one.
     leaves: PerUnit<Option<Set>>,
 }
@@ -151,12 +150,14 @@ impl Own<'_, '_, '_> {
     fn find(&mut self, members: &[InsnIndex]) {
         for &at in members {
             if let Some((slot, register)) = self.store(at) {
-                self.stores.entry((self.frames.of[&at], slot)).or_default().push((at, register));
+                self.stores.entry((self.frames.of[at], slot)).or_default().push((at, register));
             }
         }
         let entries = || members.iter().copied().filter(|&at| self.graph.entry[at]);
         let mut work: Vec<InsnIndex> = entries().collect();
-        self.before.extend(work.iter().map(|&at| (at, RSP)));
+        for &at in &work {
+            self.before[at] = Some(RSP);
+        }
         let mut rest = members.iter().copied().filter(|&at| self.graph.label[at]);
         // A load depends on stores anywhere in the unit, so this repeats until nothing changes.
         // Each round starts with the last one's result and ends with fewer registers.
@@ -165,28 +166,30 @@ impl Own<'_, '_, '_> {
             loop {
                 while let Some(at) = work.pop() {
                     let after = self.transfer(at);
-                    let mut next = Vec::new();
-                    successors(self.code, self.graph, self.stops, at, |to| next.push(to));
-                    for to in next.into_iter().filter(|to| !self.graph.entry[*to]) {
-                        let joined = self.before.get(&to).map_or(after, |own| own & after);
-                        if self.before.insert(to, joined) != Some(joined) {
+                    let before = &mut self.before;
+                    successors(self.code, self.graph, self.stops, at, |to| {
+                        if self.graph.entry[to] {
+                            return;
+                        }
+                        let joined = Some(before[to].map_or(after, |own| own & after));
+                        if std::mem::replace(&mut before[to], joined) != joined {
                             changed = true;
                             work.push(to);
                         }
-                    }
+                    });
                 }
                 // Labels that nothing seems to reach.
-                let Some(at) = rest.find(|at| !self.before.contains_key(at)) else { break };
+                let Some(at) = rest.find(|at| self.before[*at].is_none()) else { break };
                 // Padding has no code before it.
                 let next = self.graph.next(at).filter(|_| self.code.insns[at].is_nop());
-                let after = next.and_then(|next| self.before.get(&next)).copied();
-                self.before.insert(at, after.unwrap_or(RSP | RBP));
+                let after = next.and_then(|next| self.before[next]);
+                self.before[at] = Some(after.unwrap_or(RSP | RBP));
                 work.push(at);
             }
             if !changed {
                 return;
             }
-            work.extend(members.iter().copied().filter(|at| self.before.contains_key(at)));
+            work.extend(members.iter().copied().filter(|at| self.before[*at].is_some()));
         }
     }
 
@@ -227,9 +230,9 @@ impl Own<'_, '_, '_> {
     /// Says whether the place of the frame that an instruction loads from holds an address of the
     /// own stack.
     fn loads_own(&self, at: InsnIndex, slot: Slot) -> bool {
-        let frame = self.frames.of[&at];
+        let frame = self.frames.of[at];
         let holds = |at: InsnIndex, register: Register| {
-            register.is_gpr64() && self.before.get(&at).is_none_or(|own| own & bit(register) != 0)
+            register.is_gpr64() && self.before[at].is_none_or(|own| own & bit(register) != 0)
         };
         let own = |&(at, register): &(InsnIndex, Register)| holds(at, register);
         let pushed = || {
@@ -257,8 +260,11 @@ impl Own<'_, '_, '_> {
     fn last_stores(&self, at: InsnIndex, slot: Slot) -> Option<Vec<(InsnIndex, Register)>> {
         let (mut found, mut seen, mut work) = (Vec::new(), HashSet::new(), vec![at]);
         while let Some(at) = work.pop() {
-            let before = self.frames.before.get(&at).filter(|_| !self.graph.entry[at])?;
-            for &at in before.iter().filter(|at| seen.insert(**at)) {
+            let before = self.frames.before(at);
+            if before.is_empty() || self.graph.entry[at] {
+                return None;
+            }
+            for &(_, at) in before.iter().filter(|(_, at)| seen.insert(*at)) {
                 match self.store(at).filter(|(to, _)| *to == slot) {
                     Some((_, register)) => found.push((at, register)),
                     None => work.push(at),
@@ -276,7 +282,7 @@ impl Own<'_, '_, '_> {
     }
 
     fn transfer(&self, at: InsnIndex) -> Set {
-        let before = self.before.get(&at).copied().unwrap_or(0);
+        let before = self.before[at].unwrap_or(0);
         let insn = &self.code.insns[at];
         let ins = &insn.ins;
         match insn.flow {
@@ -321,9 +327,10 @@ impl Own<'_, '_, '_> {
 /// a jump the frame is empty.
 struct Frames {
     /// The frame of each instruction, as one of the instructions that use it.
-    of: HashMap<InsnIndex, InsnIndex>,
-    /// The instructions from which control comes to one with the same frame.
-    before: HashMap<InsnIndex, Vec<InsnIndex>>,
+    of: PerInsn<u32>,
+    /// Instructions with the same frame between which control passes, in order: the later one, and
+    /// the earlier one.
+    edges: Vec<(InsnIndex, InsnIndex)>,
 }
 
 impl Frames {
@@ -341,8 +348,7 @@ impl Frames {
             })
             .filter(|&at| states[at].rsp == Height::Known(0))
             .collect();
-        let mut before: HashMap<InsnIndex, Vec<InsnIndex>> = HashMap::new();
-        let mut after: HashMap<InsnIndex, Vec<InsnIndex>> = HashMap::new();
+        let mut edges = Vec::with_capacity(members.len());
         for &at in members {
             let (jumps, falls) = match code.insns[at].flow {
                 Flow::Jump(_) => (true, None),
@@ -351,22 +357,20 @@ impl Frames {
             };
             successors(code, graph, stops, at, |to| {
                 if !(jumps && Some(to) != falls && starts.contains(&to)) {
-                    after.entry(at).or_default().push(to);
-                    before.entry(to).or_default().push(at);
+                    edges.push((to, at));
                 }
             });
         }
-        let mut of = HashMap::new();
-        for &first in members {
-            let mut work = vec![first];
-            while let Some(at) = work.pop() {
-                if let Entry::Vacant(place) = of.entry(at) {
-                    place.insert(first);
-                    work.extend([&before, &after].into_iter().filter_map(|edges| edges.get(&at)).flatten());
-                }
-            }
-        }
-        Frames { of, before }
+        edges.sort_unstable();
+        let of = flow::joined(code, edges.iter().copied());
+        Frames { of, edges }
+    }
+
+    /// Returns the edges that lead to an instruction.
+    fn before(&self, at: InsnIndex) -> &[(InsnIndex, InsnIndex)] {
+        let first = self.edges.partition_point(|(to, _)| *to < at);
+        let count = self.edges[first..].partition_point(|(to, _)| *to == at);
+        &self.edges[first..first + count]
     }
 }
 
@@ -391,7 +395,7 @@ fn successors(
 /// Returns the registers written by each unit in which only its own code runs.
 fn leaves(code: &Code<'_, '_>, graph: &FlowGraph, effects: &AllEffects) -> PerUnit<Option<Set>> {
     let mut written = PerUnit::new(code, Some(0));
-    for (at, insn) in code.insns.iter_enumerated() {
+    for (at, insn) in code.each() {
         let unit = graph.unit[at];
         let leaves = match insn.flow {
             Flow::Call(_) | Flow::CallIndirect => true,

@@ -41,7 +41,7 @@ impl Pads {
     ) -> Pads {
         let mut pads = Pads { receivers: graph.far.all().collect(), ..Pads::default() };
         let mut jumps = Vec::new();
-        for (at, insn) in code.insns.iter_enumerated() {
+        for (at, insn) in code.each() {
             let leaves = || matches!(graph.jump_kind(at), JumpKind::Tail | JumpKind::Far);
             if insn.flow != Flow::JumpIndirect || leaves() || arrays.is_part(at) {
                 continue;

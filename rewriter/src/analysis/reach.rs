@@ -113,7 +113,7 @@ impl<'x, 'o, 'a> Reach<'x, 'o, 'a> {
     ) -> Self {
         let mut near = code.per_insn(0..0u32);
         let each = |visit: &mut dyn FnMut(InsnIndex, InsnIndex)| {
-            for at in code.insns.keys() {
+            for at in code.indexes() {
                 if code.insns[at].flow != Flow::JumpIndirect || graph.tables.contains_key(&at) {
                     // This function does not find values that another one left in a register. That
                     // holds even if padding or a call that does not return seems to fall into it.
@@ -140,7 +140,7 @@ impl<'x, 'o, 'a> Reach<'x, 'o, 'a> {
         });
         let mut open = HashMap::<u32, Vec<InsnIndex>>::new();
         let mut stores = HashMap::<_, Vec<InsnIndex>>::new();
-        for (at, insn) in code.insns.iter_enumerated() {
+        for (at, insn) in code.each() {
             let unit = graph.unit[at];
             if insn.flow == Flow::JumpIndirect && graph.has_interior(at) && !graph.tables.contains_key(&at) {
                 open.entry(unit).or_default().push(at);

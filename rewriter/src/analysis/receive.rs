@@ -38,23 +38,22 @@ impl Far {
         label: impl Fn(InsnIndex) -> bool,
     ) -> Far {
         let units = |wanted: &dyn Fn(InsnIndex) -> bool| -> HashSet<u32> {
-            code.insns.keys().filter(|&at| wanted(at)).map(|at| unit[at]).collect()
+            code.indexes().filter(|&at| wanted(at)).map(|at| unit[at]).collect()
         };
         let mut far = Far::default();
-        let jumps: Vec<InsnIndex> = code.insns.keys().filter(|&at| is_far_jump(code, at)).collect();
+        let jumps: Vec<InsnIndex> = code.indexes().filter(|&at| is_far_jump(code, at)).collect();
         let saving = units(&|at| saves_stack(code, at));
         let jumping = units(&|at| code.insns[at].flow == Flow::JumpIndirect);
         let data: HashSet<InsnIndex> =
             addresses.data.values().filter_map(|data| crate::object::address::insn_of(code, data.dest)).collect();
         let labelled = units(&|at| addresses.pointed[at] && label(at));
-        for at in code.insns.keys().filter(|&at| addresses.pointed[at] && label(at) && !data.contains(&at)) {
+        for at in code.indexes().filter(|&at| addresses.pointed[at] && label(at) && !data.contains(&at)) {
             if saving.contains(&unit[at]) && !jumping.contains(&unit[at]) {
                 far.receivers.entry(unit[at]).or_default().push(at);
             }
         }
         far.saves = code
-            .insns
-            .keys()
+            .indexes()
             .filter(|&at| far.receivers.contains_key(&unit[at]) && saves_stack(code, at))
             .map(|at| (at, unit[at]))
             .collect();

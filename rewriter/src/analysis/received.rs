@@ -19,7 +19,7 @@ pub(crate) fn check(code: &Code<'_, '_>, graph: &FlowGraph, effects: &AllEffects
     if units.is_empty() {
         return Vec::new();
     }
-    for (at, insn) in code.insns.iter_enumerated() {
+    for (at, insn) in code.each() {
         let Some((changed, leaves)) = units.get_mut(&graph.unit[at]) else { continue };
         *changed |= effects[at].writes;
         *leaves |= match insn.flow {

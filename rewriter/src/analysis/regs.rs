@@ -85,7 +85,7 @@ pub(crate) type AllEffects = Interned<Effects>;
 
 /// Returns the effects of every instruction.
 pub(crate) fn effects(insns: &PerInsn<Insn>) -> AllEffects {
-    let mut known = Known::new();
+    let mut known = Known::new(insns.len());
     let mut all = AllEffects::empty();
     for insn in insns {
         let number = known.number(insn, &mut all);
@@ -102,13 +102,14 @@ pub(crate) struct Known {
     last: Vec<Option<(Instruction, u32)>>,
 }
 
-/// Number of instructions whose effects are kept.
-const KNOWN: usize = 256;
+/// Most instructions whose effects are kept.
+const KNOWN: usize = 4096;
 
 impl Known {
-    /// Knows nothing yet.
-    pub(crate) fn new() -> Known {
-        Known { factory: InstructionInfoFactory::new(), last: vec![None; KNOWN] }
+    /// Knows nothing yet. Has room for the forms of so many instructions.
+    pub(crate) fn new(insns: usize) -> Known {
+        let size = (insns / 4).next_power_of_two().min(KNOWN);
+        Known { factory: InstructionInfoFactory::new(), last: vec![None; size] }
     }
 
     /// Returns the number of an instruction's effects in `all`.
@@ -121,12 +122,15 @@ impl Known {
         if form.memory_base() != Register::None || form.memory_index() != Register::None {
             form.set_memory_displacement64(0);
         }
+        if ignores_value(&form) {
+            form.set_immediate32(0);
+        }
         let hash = [form.op1_register(), form.memory_base(), form.memory_index()]
             .into_iter()
             .fold(form.code() as usize * 131 + form.op0_register() as usize, |hash, register| {
                 hash.wrapping_mul(31).wrapping_add(register as usize)
             });
-        let place = (hash ^ (hash >> 8)) % self.last.len();
+        let place = (hash ^ (hash >> 8)) & (self.last.len() - 1);
         match self.last[place] {
             Some((same, number)) if same == form => number,
             _ => {
@@ -136,6 +140,22 @@ impl Known {
             }
         }
     }
+}
+
+/// Says whether an instruction has the same effects with every value of its immediate.
+fn ignores_value(ins: &Instruction) -> bool {
+    let number = |op| {
+        matches!(
+            ins.op_kind(op),
+            OpKind::Immediate8
+                | OpKind::Immediate8to32
+                | OpKind::Immediate8to64
+                | OpKind::Immediate32
+                | OpKind::Immediate32to64
+        )
+    };
+    use Mnemonic::{Add, And, Cmp, Mov, Sub, Test};
+    matches!(ins.mnemonic(), Add | And | Cmp | Mov | Sub | Test) && number(1)
 }
 
 fn one(factory: &mut InstructionInfoFactory, insn: &Insn) -> Effects {
@@ -274,6 +294,11 @@ mod tests {
         &[0x74, 0x20],                         // je
         &[0xe3, 0x10],                         // jrcxz
         &[0x90],                               // nop
+        &[0x83, 0xe0, 0x00],                   // and $0,%eax
+        &[0x83, 0xe0, 0x01],                   // and $1,%eax
+        &[0x83, 0xe8, 0x01],                   // sub $1,%eax
+        &[0xb8, 1, 0, 0, 0],                   // mov $1,%eax
+        &[0xb8, 2, 0, 0, 0],                   // mov $2,%eax
     ];
 
     #[test]
@@ -297,9 +322,8 @@ mod tests {
         assert_ne!(fresh[12], fresh[13]);
         for first in 0..insns.len() {
             for second in 0..insns.len() {
-                let (mut known, mut all) = (Known::new(), AllEffects::empty());
                 // All instructions share one place.
-                known.last.truncate(1);
+                let (mut known, mut all) = (Known::new(1), AllEffects::empty());
                 for at in [first, second, first] {
                     let number = known.number(&insns[at], &mut all);
                     all.push(number);

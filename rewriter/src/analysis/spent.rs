@@ -93,7 +93,7 @@ impl Spent {
     /// whether one was new.
     fn spread(&mut self, code: &Code<'_, '_>, graph: &FlowGraph) -> bool {
         let mut changed = false;
-        for (at, insn) in code.insns.iter_enumerated() {
+        for (at, insn) in code.each() {
             let callers = self.behind.get(&graph.unit[at]).copied().unwrap_or(0);
             let (dest, behind) = match insn.flow {
                 Flow::Call(dest) => {

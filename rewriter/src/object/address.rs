@@ -181,7 +181,7 @@ pub(crate) fn find(code: &Code<'_, '_>) -> Result<Addresses, Vec<Refusal>> {
     };
     let mut refusals = Vec::new();
     let mut named = HashMap::<SectionIndex, BTreeSet<(u64, InsnIndex)>>::new();
-    for index in code.insns.keys() {
+    for index in code.indexes() {
         if let Err(refusal) = operand(code, index, &mut found, &mut named) {
             refusals.push(refusal);
         }

@@ -6,7 +6,8 @@ use crate::object::read::{Object, Place, Reloc, SectionIndex, SymbolIndex};
 use crate::object::starts::Starts;
 use crate::refusal::{Reason, Refusal};
 use iced_x86::{
-    Code as Opcode, ConstantOffsets, Decoder, DecoderOptions, FlowControl, Instruction, MemoryOperand, Mnemonic, OpKind, Register,
+    Code as Opcode, ConstantOffsets, Decoder, DecoderOptions, FlowControl, Instruction, MemoryOperand, Mnemonic,
+    OpKind, Register,
 };
 use object::elf;
 use sfi_contract::text::clean;
@@ -178,6 +179,18 @@ impl CodeMap<'_, '_> {
 }
 
 impl<'o, 'a> Code<'o, 'a> {
+    /// Returns the indexes of all instructions.
+    #[inline]
+    pub(crate) fn indexes(&self) -> impl DoubleEndedIterator<Item = InsnIndex> + Clone + use<> {
+        InsnIndex::FIRST.until(self.insns.next_key())
+    }
+
+    /// Returns all instructions with their indexes.
+    #[inline]
+    pub(crate) fn each(&self) -> impl Iterator<Item = (InsnIndex, &Insn)> {
+        self.insns.raw.iter().zip(0..).map(|(insn, at)| (InsnIndex(at), insn))
+    }
+
     /// Returns a list with this value for each instruction.
     pub(crate) fn per_insn<T: Clone>(&self, value: T) -> PerInsn<T> {
         vec![value; self.insns.len()].into()
@@ -484,7 +497,7 @@ fn is_branch_to(insn: &Insn, offset: u64) -> bool {
 
 /// Sets [`Insn::flow`] of all instructions.
 fn resolve_branches(code: &mut Code<'_, '_>, refusals: &mut Vec<Refusal>) {
-    for index in code.insns.keys() {
+    for index in code.indexes() {
         let insn = code.insns[index];
         let flow = match insn.ins.flow_control() {
             FlowControl::Call if insn.ins.is_call_near() => direct(code, index).map(Flow::Call),

@@ -9,7 +9,7 @@ use object::elf;
 
 /// Replaces the loads of the GOT's address by `mov $0,%r32`, which leaves the flags alone, too.
 pub(crate) fn replace(code: &mut Code<'_, '_>) {
-    for at in code.insns.keys() {
+    for at in code.indexes() {
         let insn = &code.insns[at];
         if insn.disp_reloc.is_none() || insn.ins.mnemonic() != Mnemonic::Lea {
             continue;

@@ -7,7 +7,7 @@ use iced_x86::{Code as Opcode, Instruction, Mnemonic, OpKind, Register};
 
 /// Replaces such calls by their meaning. The code after them never runs.
 pub(crate) fn replace(code: &mut Code<'_, '_>) {
-    for at in code.insns.keys() {
+    for at in code.indexes() {
         let Some((mut ins, flow)) = meaning(code, at) else { continue };
         let insn = &mut code.insns[at];
         ins.set_len(insn.ins.len());

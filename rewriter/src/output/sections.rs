@@ -44,7 +44,7 @@ pub(crate) struct Exceptions<'x> {
     pub unwind: &'x Unwind,
     /// Unit of each instruction.
     pub units: &'x PerInsn<u32>,
-    pub r15: &'x HashMap<u32, R15>,
+    pub r15: &'x Homes,
     pub slots: &'x Slots,
 }
 

@@ -24,7 +24,7 @@ pub(crate) fn add(growth: &mut Growth, code: &Originals<'_, '_>, section: &CodeS
     for (mark, end) in text.marks.ranges(text.bytes.len() as u32) {
         let part = if mark.pad { Part::Indirect } else { code.insns[mark.insn].part };
         let bytes = &text.bytes[mark.at as usize..end as usize];
-        if !memchr::memchr3_iter(LEA, NOP, LONG_NOP, bytes).any(|place| may_insert(bytes, place)) {
+        if !(0..bytes.len()).any(|place| may_insert(bytes, place)) {
             growth.0[part as usize].1 += bytes.len() as u64;
             continue;
         }
@@ -46,12 +46,13 @@ impl std::ops::AddAssign for Growth {
 
 /// Says whether the byte at a place may be the opcode of an instruction that [`inserted`] knows.
 fn may_insert(bytes: &[u8], place: usize) -> bool {
-    let before = place.checked_sub(1).map(|before| bytes[before]);
+    let behind = |byte| place.checked_sub(1).is_some_and(|before| bytes[before] == byte);
     match bytes[place] {
         // lea d(%r15),%r15
-        LEA => before == Some(REX_WRB),
+        LEA => behind(REX_WRB),
         NOP => true,
-        _ => before == Some(TWO_BYTES),
+        LONG_NOP => behind(TWO_BYTES),
+        _ => false,
     }
 }
 

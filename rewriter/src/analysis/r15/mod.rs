@@ -43,7 +43,7 @@ pub(crate) fn decide(
     // Units that call or leave by a jump, and units that code of this object calls directly.
     let mut leaves = PerUnit::new(code, false);
     let mut called = PerUnit::new(code, false);
-    for (at, insn) in code.insns.iter_enumerated() {
+    for (at, insn) in code.each() {
         let unit = graph.unit[at];
         named[unit] |= effects[at].uses | effects[at].writes;
         leaves[unit] |= match insn.flow {
@@ -114,7 +114,7 @@ fn exchange_costs(
         return costs;
     }
     let depth = loop_depths(code);
-    for (at, insn) in code.insns.iter_enumerated() {
+    for (at, insn) in code.each() {
         if decisions[graph.unit[at]] != Some(R15::Home) || insn.is_nop() {
             continue;
         }
@@ -160,7 +160,7 @@ fn mentions(ins: &Instruction) -> impl Iterator<Item = (Register, u64)> {
 /// branch spans.
 fn loop_depths(code: &Code<'_, '_>) -> PerInsn<u32> {
     let mut change = code.per_insn(0i32);
-    for (at, insn) in code.insns.iter_enumerated() {
+    for (at, insn) in code.each() {
         if let Flow::Jump(Dest::Insn(target)) | Flow::Branch(Dest::Insn(target)) = insn.flow
             && target <= at
         {
@@ -194,7 +194,7 @@ pub(crate) fn keeping(decisions: &Homes, slots: &Slots, unit: u32) -> (Keeping, 
 pub(crate) fn count(code: &Code<'_, '_>, graph: &FlowGraph, decisions: &Homes, slots: &Slots) -> Stats {
     // Padding and the trap of a section are no functions.
     let mut used = PerUnit::new(code, false);
-    for (at, insn) in code.insns.iter_enumerated() {
+    for (at, insn) in code.each() {
         used[graph.unit[at]] |= !insn.is_nop() && !code.is_trap(at);
     }
     let mut stats = Stats::default();
@@ -214,17 +214,12 @@ pub(crate) fn count(code: &Code<'_, '_>, graph: &FlowGraph, decisions: &Homes, s
 
 /// Renames r15 in units that leave a register free, and exchanges it where that is cheaper. The
 /// effects follow.
-pub(crate) fn rename(
-    code: &mut Code<'_, '_>,
-    graph: &FlowGraph,
-    decisions: &Homes,
-    effects: &mut AllEffects,
-) {
+pub(crate) fn rename(code: &mut Code<'_, '_>, graph: &FlowGraph, decisions: &Homes, effects: &mut AllEffects) {
     if !decisions.iter().any(|(_, kept)| matches!(kept, Some(R15::Renamed(_) | R15::Exchanged(_)))) {
         return;
     }
-    let mut known = regs::Known::new();
-    for at in code.insns.keys() {
+    let mut known = regs::Known::new(code.insns.len());
+    for at in code.indexes() {
         let insn = &mut code.insns[at];
         let old = insn.ins;
         match decisions[graph.unit[at]] {

@@ -75,9 +75,9 @@ pub(crate) fn find(
     states: &States,
     addresses: &Addresses,
 ) -> Result<Passed, Vec<Refusal>> {
-    let named = code.insns.keys().filter(|&at| {
-        (effects[at].uses | effects[at].writes) & bit(Register::R15) != 0 && !code.insns[at].is_nop()
-    });
+    let named = code
+        .indexes()
+        .filter(|&at| (effects[at].uses | effects[at].writes) & bit(Register::R15) != 0 && !code.insns[at].is_nop());
     let units = insns_by_unit(graph, named.map(|at| graph.unit[at]));
     let mut found = HashMap::<u32, InsnIndex>::new();
     let mut unset = HashSet::<u32>::new();
@@ -150,10 +150,7 @@ pub(crate) fn others(
 }
 
 /// Returns the instructions of some units, by unit.
-pub(crate) fn insns_by_unit(
-    graph: &FlowGraph,
-    units: impl Iterator<Item = u32>,
-) -> HashMap<u32, Vec<InsnIndex>> {
+pub(crate) fn insns_by_unit(graph: &FlowGraph, units: impl Iterator<Item = u32>) -> HashMap<u32, Vec<InsnIndex>> {
     let mut found: HashMap<u32, Vec<InsnIndex>> = units.map(|unit| (unit, Vec::new())).collect();
     if found.is_empty() {
         return found;
@@ -171,7 +168,7 @@ fn with_callers(code: &Code<'_, '_>, graph: &FlowGraph, mut units: HashSet<u32>)
     let mut before = 0;
     while before != units.len() {
         before = units.len();
-        for (at, insn) in code.insns.iter_enumerated() {
+        for (at, insn) in code.each() {
             if let Flow::Call(dest) | Flow::Jump(dest) | Flow::Branch(dest) = insn.flow
                 && insn_of(code, dest).is_some_and(|to| units.contains(&graph.unit[to]))
             {
