@@ -265,7 +265,7 @@ impl<'x, 'o, 'a> Search<'x, 'o, 'a> {
                         return;
                     }
                     let joined = holds[to].map_or(after, |other| other.join(after));
-                    if std::mem::replace(&mut holds[to], Some(joined)) == Some(joined) {
+                    if holds[to].replace(joined) == Some(joined) {
                         return;
                     }
                     if to == at.next() {
