@@ -10,6 +10,7 @@
 //! Loops that count down name a place before their table: `lea table-8(%rip)`. If a `lea` names a
 //! place inside an instruction, a little before a run, and reads through it, the copy begins there.
 
+use crate::object::reached::{At, Insns};
 use crate::object::read::{Object, Place, Reloc, Section, SectionIndex, Symbol, SymbolIndex};
 use crate::object::through::{Follower, Program, Ways};
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind};
@@ -18,9 +19,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Most bytes between a place that stands for a table and the table.
 const LEAD: u64 = 64;
-
-/// A place of a section.
-type At = (SectionIndex, u64);
 
 /// Returns the object with its data moved out of text. `None` if the move cannot be proved right,
 /// or nothing moves.
@@ -153,9 +151,9 @@ impl Moves {
             }
         }
         // Redirects operands that the assembler resolved.
-        for (&(section, offset), ins) in &reached.insns {
+        for ((section, offset), ins) in reached.insns.iter() {
             let Some((field, target)) = resolved_operand(object, section, offset, ins) else { continue };
-            let inside = !reached.insns.contains_key(&(section, target));
+            let inside = reached.insns.get((section, target)).is_none();
             if let Some((Move { symbol, .. }, place)) = self.place_or_before((section, target)).filter(|_| inside) {
                 let symbol = *symbol;
                 let behind_field = (offset + ins.len() as u64 - field) as i64;
@@ -213,14 +211,15 @@ fn relocs_in<'s>(section: &'s Section<'_>, offset: u64, len: usize) -> impl Iter
 
 /// The instructions that control surely may reach.
 struct Reached {
-    insns: BTreeMap<At, Instruction>,
+    insns: Insns,
 }
 
 impl Reached {
     /// Finds them. Returns `None` if control reaches bytes that are no instruction, overlapping
     /// instructions, or an indirect branch.
     fn find(object: &Object<'_>) -> Option<Reached> {
-        let mut reached = Reached { insns: BTreeMap::new() };
+        let sizes = object.sections.iter().map(|section| if section.is_code() { section.data.len() } else { 0 });
+        let mut reached = Reached { insns: Insns::new(sizes) };
         let mut work: Vec<At> = Vec::new();
         for symbol in &object.symbols {
             let Place::Section(section) = symbol.place else { continue };
@@ -230,7 +229,7 @@ impl Reached {
             }
         }
         while let Some(at) = work.pop() {
-            if reached.insns.contains_key(&at) {
+            if reached.insns.get(at).is_some() {
                 continue;
             }
             let (section, offset) = at;
@@ -251,27 +250,25 @@ impl Reached {
     /// prefix is no overlap.
     fn overlaps(&self, (section, offset): At, ins: &Instruction) -> bool {
         let locked = |first: u64, other: &Instruction| other.has_lock_prefix() && first + 1 == offset;
-        let before = self.insns.range(..(section, offset)).next_back();
-        let into = before.is_some_and(|((s, first), other)| {
-            *s == section && first + other.len() as u64 > offset && !locked(*first, other)
-        });
-        let behind = self.insns.range((section, offset + 1)..(section, offset + ins.len() as u64)).next();
-        into || behind.is_some_and(|((_, second), _)| !(ins.has_lock_prefix() && *second == offset + 1))
+        let before = self.insns.before((section, offset)).next();
+        let into = before.is_some_and(|(first, other)| first + other.len() as u64 > offset && !locked(first, other));
+        let behind = self.insns.range(section, offset + 1..offset + ins.len() as u64).next();
+        into || behind.is_some_and(|(second, _)| !(ins.has_lock_prefix() && second == offset + 1))
     }
 
     /// Returns the place of the instruction that covers a place.
     fn covering(&self, (section, offset): At) -> Option<u64> {
-        let ((s, first), ins) = self.insns.range(..=(section, offset)).next_back()?;
-        (*s == section && first + ins.len() as u64 > offset).then_some(*first)
+        let (first, ins) = self.insns.before((section, offset + 1)).next()?;
+        (first + ins.len() as u64 > offset).then_some(first)
     }
 
     /// Returns the runs of a section's bytes that no reached instruction covers.
     fn gaps(&self, index: SectionIndex, section: &Section<'_>) -> Vec<(u64, u64)> {
         let mut gaps = Vec::new();
         let mut covered = 0;
-        for ((_, offset), ins) in self.insns.range((index, 0)..(index + 1, 0)) {
-            if *offset > covered {
-                gaps.push((covered, *offset));
+        for (offset, ins) in self.insns.range(index, 0..u64::MAX) {
+            if offset > covered {
+                gaps.push((covered, offset));
             }
             covered = covered.max(offset + ins.len() as u64);
         }
@@ -289,8 +286,8 @@ impl Reached {
         if object.sections.get(index).is_none_or(|s| !s.is_code()) {
             return Some(0);
         }
-        match self.insns.range(..=(index, reloc.offset)).next_back() {
-            Some((&(section, offset), ins)) if section == index && offset + ins.len() as u64 > reloc.offset => {
+        match self.insns.before((index, reloc.offset + 1)).next() {
+            Some((offset, ins)) if offset + ins.len() as u64 > reloc.offset => {
                 let distance = (offset + ins.len() as u64 - reloc.offset) as i64;
                 let branch = ins.op_count() > 0 && ins.op0_kind() == OpKind::NearBranch64;
                 (!branch).then_some(if ins.is_ip_rel_memory_operand() { distance } else { 0 })
@@ -355,7 +352,7 @@ impl Named {
     fn find(object: &Object<'_>, reached: &Reached) -> Option<Named> {
         let mut named = Named { read: BTreeSet::new(), before: BTreeSet::new(), other: BTreeSet::new() };
         let mut follower = Follower::new();
-        for (&(section, offset), ins) in &reached.insns {
+        for ((section, offset), ins) in reached.insns.iter() {
             let Some((_, target)) = resolved_operand(object, section, offset, ins) else { continue };
             let lea = ins.mnemonic() == Mnemonic::Lea;
             let read =
@@ -372,7 +369,7 @@ impl Named {
         for symbol in &object.symbols {
             let Place::Section(section) = symbol.place else { continue };
             let at = (section, symbol.value);
-            if object.sections[section].is_code() && !reached.insns.contains_key(&at) {
+            if object.sections[section].is_code() && reached.insns.get(at).is_none() {
                 match symbol.kind {
                     k if k == elf::STT_OBJECT.0 => named.read.insert(at),
                     // Local labels and sections tell nothing, but their uses do.
@@ -392,7 +389,7 @@ impl Named {
                 }
                 let Some(bias) = reached.bias(object, index, reloc) else { continue };
                 let at = (text, symbol.value.wrapping_add_signed(reloc.addend.wrapping_add(bias)));
-                if !reached.insns.contains_key(&at) && !named.read.contains(&at) {
+                if reached.insns.get(at).is_none() && !named.read.contains(&at) {
                     named.other.insert(at);
                 }
             }
@@ -406,7 +403,7 @@ impl Program for (&Object<'_>, &Reached) {
     type Place = At;
 
     fn insn(&self, at: At) -> Option<&Instruction> {
-        self.1.insns.get(&at)
+        self.1.insns.get(at)
     }
 
     fn ways(&self, at: At) -> Option<Ways<At>> {

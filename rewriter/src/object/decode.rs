@@ -498,8 +498,12 @@ fn is_branch_to(insn: &Insn, offset: u64) -> bool {
 /// Sets [`Insn::flow`] of all instructions.
 fn resolve_branches(code: &mut Code<'_, '_>, refusals: &mut Vec<Refusal>) {
     for index in code.indexes() {
+        let kind = code.insns[index].ins.flow_control();
+        if kind == FlowControl::Next && !matches!(code.insns[index].ins.code(), Opcode::Ud2 | Opcode::Hlt) {
+            continue;
+        }
         let insn = code.insns[index];
-        let flow = match insn.ins.flow_control() {
+        let flow = match kind {
             FlowControl::Call if insn.ins.is_call_near() => direct(code, index).map(Flow::Call),
             FlowControl::UnconditionalBranch => direct(code, index).map(Flow::Jump),
             FlowControl::ConditionalBranch => direct(code, index).map(Flow::Branch),

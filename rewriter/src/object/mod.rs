@@ -6,6 +6,7 @@ pub(crate) mod check;
 pub(crate) mod decode;
 pub(crate) mod got_base;
 pub(crate) mod index;
+mod reached;
 pub(crate) mod read;
 pub(crate) mod retpoline;
 pub(crate) mod starts;

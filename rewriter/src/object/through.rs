@@ -1,7 +1,7 @@
 //! Reads through an address: follows a register from the instruction that put an address there.
 
 use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
-use iced_x86::{Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register};
+use iced_x86::{Instruction, InstructionInfo, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register};
 use std::hash::Hash;
 
 /// Most instructions that are searched for a use of a register.
@@ -66,10 +66,11 @@ impl Follower {
             *before |= holds;
             let holds = *before;
             steps.insert(at);
-            if self.reads(ins, holds) {
+            let info = self.factory.info(ins);
+            if reads(ins, info, holds) {
                 found.insert(at);
             }
-            let after = self.step(ins, holds);
+            let after = step(ins, info, holds);
             let Some(Ways { target, next, call }) = program.ways(at).filter(|_| after != 0) else { continue };
             // A function of another object keeps the preserved registers only.
             let kept = match (call, target) {
@@ -81,43 +82,42 @@ impl Follower {
         }
         found
     }
+}
 
-    /// Says whether an instruction reads memory through one of some registers.
-    fn reads(&mut self, ins: &Instruction, holds: u32) -> bool {
-        use OpAccess::{CondRead, Read, ReadCondWrite, ReadWrite};
-        // `mov -1(%ptr,%table),%r64` and `call *-1(%ptr,%table)` read the entry of a virtual
-        // function, if a pointer to a member (Itanium C++ ABI) is odd. The address of a function is
-        // even, and this code is not reached with it.
-        let is_word = match ins.mnemonic() {
-            Mnemonic::Mov => ins.op0_register().is_gpr64(),
-            mnemonic => matches!(mnemonic, Mnemonic::Call | Mnemonic::Jmp),
-        };
-        let member = is_word && ins.memory_index() != Register::None && ins.memory_displacement64() as i64 == -1;
-        !member
-            && self.factory.info(ins).used_memory().iter().any(|m| {
-                matches!(m.access(), Read | CondRead | ReadWrite | ReadCondWrite)
-                    && (bit(m.base()) | bit(m.index())) & holds != 0
-            })
-    }
+/// Says whether an instruction reads memory through one of some registers.
+fn reads(ins: &Instruction, info: &InstructionInfo, holds: u32) -> bool {
+    use OpAccess::{CondRead, Read, ReadCondWrite, ReadWrite};
+    // `mov -1(%ptr,%table),%r64` and `call *-1(%ptr,%table)` read the entry of a virtual
+    // function, if a pointer to a member (Itanium C++ ABI) is odd. The address of a function is
+    // even, and this code is not reached with it.
+    let is_word = match ins.mnemonic() {
+        Mnemonic::Mov => ins.op0_register().is_gpr64(),
+        mnemonic => matches!(mnemonic, Mnemonic::Call | Mnemonic::Jmp),
+    };
+    let member = is_word && ins.memory_index() != Register::None && ins.memory_displacement64() as i64 == -1;
+    !member
+        && info.used_memory().iter().any(|m| {
+            matches!(m.access(), Read | CondRead | ReadWrite | ReadCondWrite)
+                && (bit(m.base()) | bit(m.index())) & holds != 0
+        })
+}
 
-    /// Returns the registers that hold the address, or a sum with it, after an instruction.
-    fn step(&mut self, ins: &Instruction, holds: u32) -> u32 {
-        let address = bit(ins.memory_base()) | bit(ins.memory_index());
-        let info = self.factory.info(ins);
-        let (mut uses, mut written) = (0, 0);
-        for used in info.used_registers() {
-            match used.access() {
-                OpAccess::Read | OpAccess::CondRead => uses |= bit(used.register()),
-                OpAccess::Write => written |= bit(used.register()),
-                _ => (uses, written) = (uses | bit(used.register()), written | bit(used.register())),
-            }
+/// Returns the registers that hold the address, or a sum with it, after an instruction.
+fn step(ins: &Instruction, info: &InstructionInfo, holds: u32) -> u32 {
+    let address = bit(ins.memory_base()) | bit(ins.memory_index());
+    let (mut uses, mut written) = (0, 0);
+    for used in info.used_registers() {
+        match used.access() {
+            OpAccess::Read | OpAccess::CondRead => uses |= bit(used.register()),
+            OpAccess::Write => written |= bit(used.register()),
+            _ => (uses, written) = (uses | bit(used.register()), written | bit(used.register())),
         }
-        // lea, mov, add, sub: the result is still an address of the same data.
-        let carries = matches!(ins.mnemonic(), Mnemonic::Lea | Mnemonic::Mov | Mnemonic::Add | Mnemonic::Sub)
-            && (uses | address) & holds != 0
-            && ins.op0_kind() == OpKind::Register;
-        if carries { holds | bit(ins.op0_register()) } else { holds & !written }
     }
+    // lea, mov, add, sub: the result is still an address of the same data.
+    let carries = matches!(ins.mnemonic(), Mnemonic::Lea | Mnemonic::Mov | Mnemonic::Add | Mnemonic::Sub)
+        && (uses | address) & holds != 0
+        && ins.op0_kind() == OpKind::Register;
+    if carries { holds | bit(ins.op0_register()) } else { holds & !written }
 }
 
 /// Returns a general register as a bit.
