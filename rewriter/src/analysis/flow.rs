@@ -178,6 +178,13 @@ impl FlowGraph {
         receivers.filter(|to| Some(*to) != next).for_each(visit);
     }
 
+    /// Returns the instruction after this one, if control can come to no other.
+    #[inline]
+    pub(crate) fn only_next(&self, at: InsnIndex) -> Option<InsnIndex> {
+        let way = self.ways[at];
+        (way.kind == WayKind::Next && way.follows).then(|| at.next())
+    }
+
     /// Says whether control may go on from an instruction to others than the next one and the
     /// target of a direct branch.
     pub(crate) fn is_special(&self, at: InsnIndex) -> bool {

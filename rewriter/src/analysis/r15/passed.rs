@@ -213,7 +213,10 @@ impl<'x, 'o, 'a> Search<'x, 'o, 'a> {
         let names = |at: InsnIndex| (effects[at].uses | effects[at].writes) & mask != 0;
         let moves = |at: InsnIndex| if names(at) { moves(&code.insns[at].ins, register) } else { None };
         let place = |at: InsnIndex| frame_place(&code.insns[at].ins, &states[at]);
-        let named: Vec<InsnIndex> = insns.iter().copied().filter(|&at| names(at)).collect();
+        let turns = |at: InsnIndex| names(at) || code.insns[at].flow != Flow::Next;
+        // All other instructions pass the register on as it is.
+        let points: Vec<InsnIndex> = insns.iter().copied().filter(|&at| turns(at)).collect();
+        let named: Vec<InsnIndex> = points.iter().copied().filter(|&at| names(at)).collect();
         // The first store to the frame, if only saves of others precede it. Variables of the unit
         // are stored later.
         let save = named
@@ -258,7 +261,11 @@ impl<'x, 'o, 'a> Search<'x, 'o, 'a> {
             let unit = graph.unit[at];
             // A straight line is followed at once.
             let (mut line, mut before) = (Some(at), before);
-            while let Some(at) = line.take() {
+            while let Some(mut at) = line.take() {
+                while !names(at) && graph.only_next(at).is_some_and(|next| !graph.label[next]) {
+                    at = at.next();
+                }
+                holds[at] = Some(before);
                 let after = passed(at, before);
                 graph.successors(code, at, |to| {
                     if graph.entry[to] || graph.unit[to] != unit {
@@ -308,7 +315,7 @@ impl<'x, 'o, 'a> Search<'x, 'o, 'a> {
             Some(Holds::Doubt) => moves(*at) == Some(Move::Push),
             _ => false,
         };
-        let on_purpose = insns.iter().copied().find(meant).map(Passing::Meant);
+        let on_purpose = points.iter().copied().find(meant).map(Passing::Meant);
         on_purpose.or_else(|| named.iter().any(unset).then_some(Passing::Unset))
     }
 }
