@@ -1,8 +1,8 @@
 //! The order in which facts travel against the flow of control until nothing changes.
 //!
 //! The instructions are cut into segments: straight runs of one unit, each up to the next label. A
-//! segment is visited again only if a fact changed that it reads: at a place in another segment, or at a place before the
-//! instruction that reads it.
+//! segment is visited again only if a fact changed that it reads: at a place in another segment, or
+//! at a place before the instruction that reads it.
 
 use crate::analysis::flow::FlowGraph;
 use crate::object::decode::{Code, Flow, InsnIndex};

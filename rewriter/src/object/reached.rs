@@ -58,3 +58,35 @@ impl Insns {
         (0..self.starts.len()).flat_map(all)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Insns;
+    use iced_x86::{Code, Instruction};
+
+    #[test]
+    fn instructions_are_found_by_their_places() {
+        let mut insns = Insns::new([40, 0, 4].into_iter());
+        let ins = |len| {
+            let mut ins = Instruction::with(Code::Nopd);
+            ins.set_len(len);
+            ins
+        };
+        for (at, len) in [((0, 30), 3), ((0, 0), 1), ((0, 15), 15), ((2, 3), 2)] {
+            insns.insert(at, ins(len));
+        }
+        let all: Vec<_> = insns.iter().map(|(at, ins)| (at, ins.len())).collect();
+        assert_eq!(all, [((0, 0), 1), ((0, 15), 15), ((0, 30), 3), ((2, 3), 2)]);
+        assert!(insns.get((0, 15)).is_some_and(|ins| ins.len() == 15));
+        for nothing in [(0, 1), (0, 40), (1, 0), (2, 0), (3, 0), (0, u64::MAX)] {
+            assert!(insns.get(nothing).is_none(), "{nothing:?}");
+        }
+        let before = |at| insns.before(at).map(|(offset, _)| offset).collect::<Vec<_>>();
+        assert_eq!(before((0, 15)), [0]);
+        assert_eq!(before((0, 30)), [15]);
+        assert_eq!(before((0, 31)), [30]);
+        assert_eq!(before((0, 0)), []);
+        assert_eq!(before((1, 5)), []);
+        assert_eq!(insns.range(0, 1..31).map(|(offset, _)| offset).collect::<Vec<_>>(), [15, 30]);
+    }
+}

@@ -12,7 +12,7 @@ use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, Register};
 const LEA: u8 = 0x8d;
 const NOP: u8 = 0x90;
 const LONG_NOP: u8 = 0x1f;
-/// The byte before an opcode of `0f 1f`, and the prefix of a form whose registers are both r8 to r15.
+/// The byte before an opcode of two bytes, and the prefix of a form with two registers above rdi.
 const TWO_BYTES: u8 = 0x0f;
 const REX_WRB: u8 = 0x4d;
 
@@ -65,5 +65,36 @@ fn inserted(new: &Instruction) -> Option<Part> {
             Some(Part::StackPointer)
         }
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_of_inserted_instructions_are_seen() {
+        let inserted: [&[u8]; 7] = [
+            &[0x4d, 0x8d, 0x7f, 0x08],                   // lea 8(%r15),%r15
+            &[0x4d, 0x8d, 0xbf, 0x00, 0x01, 0x00, 0x00], // lea 256(%r15),%r15
+            &[0x90],                                     // nop
+            &[0x66, 0x90],                               // xchg %ax,%ax
+            &[0x0f, 0x1f, 0x00],                         // nopl (%rax)
+            &[0x66, 0x0f, 0x1f, 0x44, 0x00, 0x00],       // nopw 0(%rax,%rax)
+            &[0x0f, 0x1f, 0x80, 0x00, 0x00, 0x00, 0x00], // nopl 0(%rax)
+        ];
+        let others: [&[u8]; 3] = [
+            &[0x48, 0x8d, 0x40, 0x08], // lea 8(%rax),%rax
+            &[0x83, 0xc0, 0x1f],       // add $31,%eax
+            &[0x8d, 0x40, 0x08],       // lea 8(%rax),%eax
+        ];
+        let sees = |bytes: &[u8]| (0..bytes.len()).any(|place| may_insert(bytes, place));
+        for bytes in inserted {
+            let ins = Decoder::new(64, bytes, DecoderOptions::NONE).decode();
+            assert!(super::inserted(&ins).is_some() && sees(bytes), "{ins}");
+        }
+        for bytes in others {
+            assert!(!sees(bytes), "{bytes:x?}");
+        }
     }
 }
