@@ -4,13 +4,13 @@ use crate::code::{Flow, Index, Insn, Old, Text};
 use crate::machine::Fields;
 use crate::object::{Pair, Spot, is_local, is_open, kind, spot_of};
 use crate::value::{Id, Node, Values};
+use foldhash::{HashMap, HashMapExt, HashSet};
 use iced_x86::{Code as Opcode, OpKind};
 use sfi_contract::layout::TCB;
 use sfi_contract::note::Note;
 use sfi_contract::{budget, names};
 use sfi_debuginfo::map::Trace;
 use sfi_elf::Relocation;
-use std::collections::{HashMap, HashSet};
 
 /// Most bytes between a place that code names and the table that it means.
 const LEAD: u64 = 64;
@@ -162,14 +162,11 @@ impl<'p, 'a> Context<'p, 'a> {
     /// Returns the new place of data from the original text.
     pub(crate) fn carved(&self, section: usize, offset: u64) -> Option<Meaning> {
         let text = &self.pair.old.sections[section];
-        let covered = |at: u64| {
-            (at.saturating_sub(15)..=at)
-                .any(|start| self.old.text.at(section, start).is_some_and(|i| self.old.text.insns[i].end() > at))
-        };
-        let mut start = offset;
-        while start > 0 && !covered(start - 1) {
-            start -= 1;
-        }
+        let end = |start: u64| self.old.text.at(section, start).map(|at| self.old.text.insns[at].end());
+        // No instruction before the last one, and those with which it may share bytes, ends later.
+        let last = (0..offset).rev().find(|start| end(*start).is_some());
+        let ends = last.map(|last| (last.saturating_sub(15)..=last).filter_map(end).max().unwrap_or(0));
+        let start = ends.unwrap_or(0).min(offset);
         let align = text.align.max(1);
         let first = start & !(align - 1);
         let find = |first: u64| {

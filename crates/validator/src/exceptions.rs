@@ -10,8 +10,8 @@ use crate::frames::{self, Frame, Named, Row, Rule, Table};
 use crate::landings::Unwinding;
 use crate::object::{Spot, kind};
 use crate::sets::{PRESERVED, RSP};
+use foldhash::{HashMap, HashMapExt};
 use sfi_contract::names::UNWIND_SECTION;
-use std::collections::HashMap;
 
 const FUNCTIONS: usize = 24;
 const FUNCTION: usize = 16;

@@ -15,7 +15,8 @@ use crate::sets::{
     ALL, ALL_FLAGS, ARGUMENTS, COUNT, OF_ALL_BYTES, PRESERVED, R11, RAX, RBP, RESULTS, Set, names, rest, whole, wholes,
 };
 use crate::walk::{Block, Callee, Op, Way};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use foldhash::{HashMap, HashMapExt};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The state of registers at a point. Registers in neither `valid` nor `as_entry` are lost.
 ///
@@ -205,7 +206,7 @@ struct Function<'x, 'p, 'a> {
 impl Function<'_, '_, '_> {
     fn run(&mut self, entry: Index) -> Summary {
         let mut summary = UNSEEN;
-        let mut states = HashMap::from([(
+        let mut states = HashMap::from_iter([(
             entry,
             State { valid: 0, as_entry: ALL, spent: 0, or_entry: 0, meant: ALL | COUNT, harm: 0 },
         )]);

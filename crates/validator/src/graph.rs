@@ -10,9 +10,10 @@ use crate::leaves::Leaves;
 use crate::object::{is_function, is_open, is_weak, kind};
 use crate::sets::{AllEffects, Effects, RBP, RSP, effects};
 use crate::system;
+use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
 use iced_x86::{InstructionInfoFactory, Mnemonic, OpKind, Register};
 use sfi_elf::Place;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::BTreeMap;
 
 /// The targets of an indirect jump.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,9 +4,10 @@
 
 use crate::code::{Flow, Index, Old};
 use crate::object::{is_open, kind, may_go};
+use foldhash::HashSet;
 use iced_x86::{Mnemonic, Register};
 use sfi_elf::{Place, Relocation};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 
 /// The tables of an object.
 #[derive(Default)]

@@ -3,8 +3,8 @@
 
 use crate::code::{Flow, Index, Old, falls_through};
 use crate::sets::{AllEffects, PRESERVED, RSP};
+use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
 use iced_x86::Mnemonic;
-use std::collections::{HashMap, HashSet};
 
 /// General registers, as bits by number.
 pub(crate) type Registers = u32;

@@ -30,7 +30,7 @@ pub(crate) mod kind {
 }
 
 /// A place that a relocation means, in terms of the new object.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Spot {
     /// A section of data of the new object, without the offset.
     Data(usize),

@@ -5,10 +5,10 @@ use crate::context::Context;
 use crate::graph::Graph;
 use crate::object::{Spot, is_open, kind, may_go};
 use crate::report::Verdict;
+use foldhash::{HashMap, HashMapExt};
 use sfi_contract::{Anchor, names};
 use sfi_elf::number::{SHT_GROUP, SHT_NOBITS, STT_FILE, STT_SECTION};
 use sfi_elf::{Place, Relocation, Section, Symbol};
-use std::collections::HashMap;
 
 /// A difference: verdict, text, original section, offset.
 pub(crate) type Difference = (Verdict, String, usize, u64);

@@ -2,13 +2,15 @@
 //! instruction. Equal expressions have equal numbers.
 
 use crate::object::Spot;
+use foldhash::fast::RandomState;
 use iced_x86::{Mnemonic, Register};
+use std::hash::BuildHasher;
 
 /// Number of an expression.
 pub(crate) type Id = u32;
 
 /// An expression.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Node {
     /// A general register of the original program.
     Register(u8),
@@ -44,25 +46,55 @@ pub(crate) enum Node {
 pub(crate) const FLAG_PART: u32 = 1000;
 
 /// The expressions of one comparison.
-#[derive(Default)]
 pub(crate) struct Values {
     nodes: Vec<Node>,
+    /// The last node of each chain. Nodes of equal hashes are in one chain.
+    last: [Id; CHAINS],
+    /// The node before each node in its chain.
+    before: Vec<Id>,
+    hasher: RandomState,
     junk: u32,
+}
+
+const CHAINS: usize = 256;
+
+/// The number of no node.
+const NOBODY: Id = Id::MAX;
+
+impl Default for Values {
+    fn default() -> Values {
+        Values {
+            nodes: Vec::new(),
+            last: [NOBODY; CHAINS],
+            before: Vec::new(),
+            hasher: RandomState::default(),
+            junk: 0,
+        }
+    }
 }
 
 impl Values {
     /// Forgets everything.
     pub(crate) fn clear(&mut self) {
         self.nodes.clear();
+        self.before.clear();
+        self.last.fill(NOBODY);
     }
 
     /// Returns the number of an expression.
     pub(crate) fn id(&mut self, node: Node) -> Id {
-        if let Some(at) = self.nodes.iter().position(|known| *known == node) {
-            return at as Id;
+        let chain = self.hasher.hash_one(&node) as usize % CHAINS;
+        let mut at = self.last[chain];
+        while at != NOBODY {
+            if self.nodes[at as usize] == node {
+                return at;
+            }
+            at = self.before[at as usize];
         }
+        let new = self.nodes.len() as Id;
         self.nodes.push(node);
-        self.nodes.len() as Id - 1
+        self.before.push(std::mem::replace(&mut self.last[chain], new));
+        new
     }
 
     /// Returns the expression of a number.

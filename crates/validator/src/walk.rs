@@ -12,10 +12,11 @@ use crate::machine::Machine;
 use crate::object::kind;
 use crate::sets::{self, PRESERVED, R15, RAX, RSP, Set, whole, wholes};
 use crate::value::{Node, Values};
+use foldhash::{HashMap, HashMapExt};
 use iced_x86::{InstructionInfoFactory, Mnemonic, OpKind};
 use sfi_contract::layout::TCB_R15;
 use sfi_contract::names::RETURNS_TWICE;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 /// The callee of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

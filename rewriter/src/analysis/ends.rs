@@ -23,7 +23,8 @@ use sfi_contract::names;
 pub(crate) fn find(code: &Code<'_, '_>, graph: &FlowGraph, states: &States) -> HashSet<InsnIndex> {
     let mut reached = code.per_insn(false);
     for at in code.indexes() {
-        graph.successors(code, at, |to| reached[to] |= to != at.next() || graph.landing(at).is_some());
+        let lands = graph.is_special(at) && graph.landing(at).is_some();
+        graph.successors(code, at, |to| reached[to] |= to != at.next() || lands);
     }
     let stops = |&at: &InsnIndex| {
         let Some(behind) = behind(code, graph, at) else { return false };

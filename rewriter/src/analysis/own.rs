@@ -384,7 +384,7 @@ fn successors(
     mut visit: impl FnMut(InsnIndex),
 ) {
     let behind = graph.next(at).filter(|_| stops.contains(&at));
-    let landing = graph.landing(at).map(|landing| landing.pad);
+    let landing = if behind.is_some() { graph.landing(at).map(|landing| landing.pad) } else { None };
     graph.successors(code, at, |to| {
         if Some(to) != behind || Some(to) == landing {
             visit(to);
