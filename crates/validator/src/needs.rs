@@ -55,6 +55,9 @@ impl Walk<'_, '_, '_> {
         block.ops.extend([op, gain].into_iter().filter(|op| !matches!(op, Op::Need(_, 0) | Op::Gain(0))));
         if lost != 0 {
             block.ops.push(Op::Wrote(effects.writes & lost));
+            if effects.writes & lost & whole(RAX) != 0 && !stand.facts.count {
+                block.ops.push(Op::Untaken(sets::COUNT));
+            }
             block.ops.push(Op::Lose(at, lost));
         }
         // Compilers make a truth value in the low byte, and nobody knows the caller's value in the

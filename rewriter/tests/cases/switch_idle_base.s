@@ -1,7 +1,8 @@
 # Addresses of tables that only a switch with an array of slots reads. They are left out, across
 # other instructions and across a branch to code that does not read them. They stay where the code
 # after the jump, or that after the branch, reads them, where two switches do, and where they are
-# made before a loop.
+# made before a loop. What is left of one in rax is no count of vector registers, also where the
+# code of another path may have put one there.
         .text
         .globl  plain
         .type   plain,@function
@@ -70,6 +71,45 @@ loops:  lea     .Lfive(%rip),%rcx
 .Lk:    mov     $2,%eax
         ret
         .size   loops,.-loops
+        .globl  counted
+        .type   counted,@function
+counted: push   %rbx
+        lea     .Lsix(%rip),%rax
+        movslq  (%rax,%rdi,4),%rcx
+        add     %rax,%rcx
+        jmp     *%rcx
+.Ll:    test    %esi,%esi
+        je      1f
+        mov     %rsi,%rax
+        sub     %rdx,%rax
+1:      call    other
+        pop     %rbx
+        ret
+.Lm:    pop     %rbx
+        ret
+        .size   counted,.-counted
+        .globl  otherwise
+        .type   otherwise,@function
+otherwise: push %rbx
+        lea     .Lseven(%rip),%rax
+        cmp     $1,%edi
+        ja      .Lp
+        movslq  (%rax,%rdi,4),%rcx
+        add     %rax,%rcx
+        jmp     *%rcx
+.Ln:    pop     %rbx
+        ret
+.Lo:    mov     $2,%eax
+        pop     %rbx
+        ret
+.Lp:    test    %esi,%esi
+        je      1f
+        mov     %rsi,%rax
+        sub     %rdx,%rax
+1:      call    other
+        pop     %rbx
+        ret
+        .size   otherwise,.-otherwise
         .section .rodata
         .p2align 2
 .Lone:  .long   .La-.Lone,.Lb-.Lone
@@ -77,3 +117,5 @@ loops:  lea     .Lfive(%rip),%rcx
 .Lthree: .long  .Le-.Lthree,.Lf-.Lthree
 .Lfour: .long   .Lh-.Lfour,.Li-.Lfour
 .Lfive: .long   .Lj-.Lfive,.Lk-.Lfive
+.Lsix:  .long   .Ll-.Lsix,.Lm-.Lsix
+.Lseven: .long  .Ln-.Lseven,.Lo-.Lseven
