@@ -283,7 +283,7 @@ mod tests {
     #[test]
     fn everything_is_measured() {
         let results = super::measure(1).unwrap();
-        assert_eq!(results.len(), super::OTHERS.len() + 12);
+        assert_eq!(results.len(), super::OTHERS.len() + super::LEVELS.as_flattened().len());
         assert!(results.iter().all(|r| r.nanoseconds > 0.0), "{results:?}");
     }
 }
