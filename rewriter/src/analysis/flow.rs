@@ -60,6 +60,9 @@ enum WayKind {
 }
 
 const NOWHERE: u32 = u32::MAX;
+/// Most bytes of a loop whose start is worth aligning: two lines of the processor's cache of
+/// operations.
+const SMALL_LOOP: u64 = 64;
 
 /// A value for each unit.
 pub(crate) struct PerUnit<T>(Vec<T>);
@@ -97,6 +100,9 @@ pub(crate) struct FlowGraph {
     ways: PerInsn<Way>,
     /// Instructions that code or data names: branch targets, symbols, taken addresses.
     pub label: PerInsn<bool>,
+    /// Targets of jumps that come after them in the section, with little code in between, and no
+    /// call.
+    pub looped: PerInsn<bool>,
     /// Instructions at the end of a symbol's extent.
     pub end: PerInsn<bool>,
     /// Instructions where functions begin. They are called, exported, or taken as an address and
@@ -335,8 +341,13 @@ pub(crate) fn build(
     let mut entry = code.per_insn(false);
     let mut end = code.per_insn(false);
     let mut jumped = code.per_insn(false);
+    let mut looped = code.per_insn(false);
     let mut ways = ways(code);
-    for way in ways.iter() {
+    let mut called = None;
+    for (at, way) in ways.iter_enumerated() {
+        if matches!(code.insns[at].flow, Flow::Call(_) | Flow::CallIndirect) {
+            called = Some(at);
+        }
         if way.target == NOWHERE {
             continue;
         }
@@ -346,6 +357,8 @@ pub(crate) fn build(
             entry[target] = true;
         } else {
             jumped[target] = true;
+            let small = code.insns[at].end() <= u64::from(code.insns[target].offset) + SMALL_LOOP;
+            looped[target] |= target <= at && small && called.is_none_or(|call| call < target);
         }
     }
     for (target, taken) in addresses.taken.iter_enumerated() {
@@ -419,6 +432,7 @@ pub(crate) fn build(
     FlowGraph {
         ways,
         label,
+        looped,
         end,
         entry,
         presumed,

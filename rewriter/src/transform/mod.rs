@@ -187,8 +187,9 @@ impl<'x, 'o, 'a> Transform<'x, 'o, 'a> {
         Ok(())
     }
 
-    /// Aligns functions. Compilers do so, too, but pad each of them, and loops. Loops take no less
-    /// time for it (docs/RESULTS.md).
+    /// Aligns functions, and small loops that the original code aligned. Compilers do so, too, but
+    /// pad each function. The place of loops that call, or that are long, does not matter. Only
+    /// forward jumps reach other labels, and aligning those gains nothing.
     fn align(&mut self) {
         let (at, dropped) = (self.at, std::mem::take(&mut self.dropped));
         let insn = &self.facts.code.insns[at];
@@ -198,6 +199,12 @@ impl<'x, 'o, 'a> Transform<'x, 'o, 'a> {
         let most = if dropped >= 16 { 32 } else { 16 };
         if self.facts.graph.entry[at] && aligned >= 16 {
             self.out.align(aligned.min(most), FUNCTION_PADDING);
+        } else if self.facts.graph.looped[at] && dropped != 0 && aligned >= 8 {
+            // .p2align 4,,10 ; .p2align 3
+            if aligned >= 16 {
+                self.out.align(aligned.min(most), most - 6);
+            }
+            self.out.align(8, 7);
         }
     }
 

@@ -1,5 +1,5 @@
-# Functions start at multiples of 16 if that takes at most 7 bytes. Loops are not aligned, with a
-# call or without one.
+# Functions start at multiples of 16 if that takes at most 7 bytes. Loops with a call are not
+# aligned.
         .globl  first
         .type   first,@function
 first:                                  # ends 6 bytes before a multiple of 16
