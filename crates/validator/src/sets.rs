@@ -1,9 +1,9 @@
 //! Sets of registers and flags as bits, and the reads and writes of an original instruction as such
 //! sets.
 
+use foldhash::{HashMap, HashMapExt};
 use iced_x86::RflagsBits;
 use iced_x86::{Instruction, InstructionInfoFactory, InstructionInfoOptions, Mnemonic, OpAccess, OpKind, Register};
-use std::collections::HashMap;
 use std::ops::Index;
 
 /// Bits 0 to 15: the low bytes of the general registers, by number. Bits 16 to 31: the rest of
