@@ -92,8 +92,20 @@ pub const EXITS: [Exit; 32] = [
     exit("m_over", End::Over, Clock::Limit, "call back_over\nret"),
 ];
 
-/// Assembles the domain behind the middle. It is hostile and changes every register.
-pub fn back(width: Width, sight: Sight) -> String {
+/// Returns the functions of a list that are in the text without GS, or the others.
+fn choose<'a>(all: &[(&'a str, String)], quiet: &[&str], leaf: bool) -> Vec<(&'a str, String)> {
+    all.iter().filter(|(name, _)| quiet.contains(name) == leaf).cloned().collect()
+}
+
+/// Assembles functions, without GS if they are the quiet ones.
+fn text(data: &str, functions: &[(&str, String)], leaf: bool) -> String {
+    let functions: String = functions.iter().map(|(name, body)| function(name, body)).collect();
+    data.to_owned() + &if leaf { without_gs(&functions) } else { functions }
+}
+
+/// Assembles the domain behind the middle. It is hostile and changes every register. Without
+/// `quiet` it has all functions, otherwise those of [`LEAF`] or the others.
+pub fn back(width: Width, sight: Sight, quiet: Option<bool>) -> String {
     let ruin = BACK.everywhere(width);
     let all = [
         ("leave", format!("{}{ruin}ret", look(width, sight))),
@@ -112,9 +124,15 @@ pub fn back(width: Width, sight: Sight) -> String {
         ("nested_1", format!("call h_nested\n{ruin}ret")),
         ("b_panic", format!("{ruin}call h_panicking\nret")),
     ];
-    let functions: String = all.iter().map(|(name, body)| function(name, body)).collect();
-    data() + &BACK.data() + &functions
+    let leaf = quiet.unwrap_or_default();
+    let all = if quiet.is_some() { choose(&all, &LEAF, leaf) } else { all.to_vec() };
+    text(&(data() + &BACK.data()), &all, leaf)
 }
+
+/// The functions of [`back`] and of [`middle`] that call nobody. In a quiet world each list is the
+/// text of a domain of its own that does not use GS.
+pub const LEAF: [&str; 3] = ["leave", "ruin", "spin"];
+pub const STILL: [&str; 4] = ["m_fault", "m_overflow", "m_spin", "m_late"];
 
 /// The functions of the domain behind the middle that the middle calls.
 pub const BEHIND: [&str; 15] = [
@@ -182,24 +200,23 @@ impl Groups {
     }
 }
 
-pub fn middle(groups: Groups, width: Width) -> String {
+/// Assembles the middle, or the functions of [`STILL`], or the others.
+pub fn middle(groups: Groups, width: Width, quiet: Option<bool>) -> String {
     let (pass, die) = (groups.pass(&MIDDLE, width), groups.die(&MIDDLE, width));
     let body = |text: &str| text.replace("PASS ", &pass).replace("DIE ", &die);
-    let mut text = data() + &MIDDLE.data();
-    for exit in EXITS.iter().filter(|e| !e.middle.is_empty()) {
-        text += &function(exit.name, &body(exit.middle));
-    }
-    for (name, code) in [
+    let exits = EXITS.iter().filter(|e| !e.middle.is_empty()).map(|e| (e.name, e.middle));
+    let others = [
         ("die", "DIE ud2"),
         ("slow_die", "DIE 1: jmp 1b\nret"),
         ("m_ordered_die", "DIE call h_ordered\nret"),
         ("m_again_die", "call again_die\nret"),
         ("m_again_return", "call again_return\nret"),
         ("m_panic", "PASS call b_panic\nret"),
-    ] {
-        text += &function(name, &body(code));
-    }
-    text
+    ];
+    let all: Vec<(&str, String)> = exits.chain(others).map(|(name, code)| (name, body(code))).collect();
+    let leaf = quiet.unwrap_or_default();
+    let all = if quiet.is_some() { choose(&all, &STILL, leaf) } else { all };
+    text(&(data() + &MIDDLE.data()), &all, leaf)
 }
 
 /// Assembles the watcher. It names every register, plants its own canary, calls, and stores the
@@ -242,6 +259,25 @@ pub struct Case {
     pub groups: Groups,
     pub mode: Mode,
     pub clock: Clock,
+    /// The functions that call nobody are in domains of their own whose texts do not use GS.
+    pub quiet: bool,
+}
+
+impl Case {
+    /// Returns the domains, the watcher first.
+    pub fn domains(&self) -> &'static [&'static str] {
+        if self.quiet { &["watcher", "middle", "back", "still", "leaf"] } else { &["watcher", "middle", "back"] }
+    }
+
+    /// Returns the domain that the watcher calls for an exit.
+    pub fn called(&self, exit: &str) -> &'static str {
+        if self.quiet && STILL.contains(&exit) { "still" } else { "middle" }
+    }
+
+    /// Returns the domain in which the middle calls a function of [`BEHIND`].
+    pub fn behind(&self, function: &str) -> &'static str {
+        if self.quiet && LEAF.contains(&function) { "leaf" } else { "back" }
+    }
 }
 
 /// The first limit of a call, and the budget. A call that does not reach its waiting place within
@@ -258,7 +294,7 @@ pub fn offer(
     if lanes { builder.shared_fn(name, function) } else { builder.host_fn(name, function) }
 }
 
-/// Describes the three domains, the watcher first.
+/// Describes the domains, the watcher first.
 pub fn describe(case: &Case, lanes: bool) -> Builder {
     let Case { width, outer, inner, groups, mode, .. } = *case;
     // The gates reset x87 in one of two ways. Modes do not matter for that.
@@ -276,23 +312,24 @@ pub fn describe(case: &Case, lanes: bool) -> Builder {
         front = match exit.end {
             End::Host => front.import(exit.name, host(exit.name)),
             _ if exit.name == "unbound" => front.import("unbound", unbound("middle", "die", outer)),
-            _ => front.import(exit.name, to("middle", exit.name, outer)),
+            _ => front.import(exit.name, to(case.called(exit.name), exit.name, outer)),
         };
     }
     let nine = format!("({}) -> void", ["int"; 9].join(", "));
     front = front.import("nine", Import::domain("middle", "m_return").signature(nine).trust(outer).on_fault(3));
-    let centre = middle(groups, width);
+    let quiet = case.quiet.then_some(false);
+    let centre = middle(groups, width, quiet);
     // A check of mode match traps before the store.
     let centre = if mode == Mode::Match { centre.replace(WILD, "ud2") } else { centre };
     let mut centre = DomainSpec::new("middle").mode(mode).object("middle.o", object(centre));
     for name in BEHIND {
-        centre = centre.import(name, to("back", name, inner));
+        centre = centre.import(name, to(case.behind(name), name, inner));
     }
-    centre = centre.import("unbound", unbound("back", "leave", inner));
+    centre = centre.import("unbound", unbound(case.behind("leave"), "leave", inner));
     for name in ["h_nested", "h_plain", "h_error", "h_exit", "h_slow", "h_undo", "h_undo_fault", "h_ordered"] {
         centre = centre.import(name, host(name));
     }
-    let mut last = DomainSpec::new("back").mode(mode).object("back.o", object(back(width, sight)));
+    let mut last = DomainSpec::new("back").mode(mode).object("back.o", object(back(width, sight, quiet)));
     for name in ["die", "slow_die", "m_ordered_die", "m_again_die", "m_again_return"] {
         last = last.import(name, to("middle", name, Trust::MutualDistrust));
     }
@@ -300,12 +337,17 @@ pub fn describe(case: &Case, lanes: bool) -> Builder {
     for name in ["h_back_undo_1", "h_back_undo_2"] {
         last = last.import(name, host(name));
     }
-    if case.clock == Clock::Budget {
-        let budget = Budget { cpu: Some(LIMIT), ..Budget::default() };
-        (centre, last) = (centre.budget(budget), last.budget(budget));
+    let mut servers = vec![centre, last];
+    if case.quiet {
+        let quiet = |name: &str, text| DomainSpec::new(name).mode(mode).object("quiet.o", object(text));
+        servers.push(quiet("still", middle(groups, width, Some(true))));
+        servers.push(quiet("leaf", back(width, sight, Some(true))));
     }
-    let builder = World::builder().machine(case.machine).timed();
-    let mut builder = builder.domain(front).domain(centre).domain(last);
+    let budget = Budget { cpu: Some(LIMIT), ..Budget::default() };
+    let mut builder = World::builder().machine(case.machine).timed().domain(front);
+    for server in servers {
+        builder = builder.domain(if case.clock == Clock::Budget { server.budget(budget) } else { server });
+    }
     builder = offer(builder, lanes, "h_plain", move |_| {
         HOST.plant_here(width);
         Ok(0)
