@@ -8,9 +8,10 @@ mod registers;
 use common::{CALL_RAX, assemble, function};
 use registers::variants;
 use sfi_loader::{
-    DomainSpec, Entry, Import, Library, LibraryError, Limits, LinkRoom, Machine, Manage, Mode, Restart, Trust, TypedFn,
-    World,
+    DomainSpec, Entry, Import, LaneFn, Library, LibraryError, Limits, LinkRoom, Machine, Manage, Mode, Restart, Trust,
+    TypedFn, World,
 };
+use std::cell::RefCell;
 use std::time::Duration;
 
 const QUIET: &str = "lea 1(%rdi),%rax\nret";
@@ -87,7 +88,7 @@ impl Bench {
 fn each(mut test: impl FnMut(Machine, Trust, Mode)) {
     for (machine, _) in variants() {
         for trust in Trust::ALL {
-            [Mode::Write, Mode::Full].into_iter().for_each(|mode| test(machine, trust, mode));
+            Mode::ALL.into_iter().for_each(|mode| test(machine, trust, mode));
         }
     }
 }
@@ -300,5 +301,190 @@ fn a_handler_of_faults_is_no_stub() {
         let mut world = world(entry);
         let run: TypedFn<fn() -> u64> = world.domain("a").unwrap().export("run").unwrap();
         assert_eq!(run.call(&mut world, ()), Ok(allowed), "{entry}");
+    }
+}
+
+/// Between the client and a quiet server stands a domain that counts, calls the server, and calls
+/// back into the client, which calls the server again. The server returns or dies on both levels,
+/// and the domain between them returns or dies after all that.
+#[test]
+fn bases_of_nested_calls_do_not_mix() {
+    const NAMES: [&str; 4] = ["work", "note", "die", "divide"];
+    let count = "incq %gs:count(%eip)\n";
+    let seen = function("seen", "mov count(%rip),%rax\nret");
+    let mut client = COUNT.to_owned() + &seen;
+    let mut middle = COUNT.to_owned() + &seen;
+    for name in NAMES {
+        client += &function(&format!("run_{name}"), &format!("{count}call {name}\n{count}ret"));
+        client += &function(&format!("run_by_{name}"), &format!("{count}call by_{name}\n{count}ret"));
+        client += &function(&format!("run_end_{name}"), &format!("{count}call end_{name}\n{count}ret"));
+        let calls = format!("{count}call {name}\n{count}call run_{name}\n{count}call {name}\n{count}");
+        middle += &function(&format!("by_{name}"), &(calls.clone() + "ret"));
+        middle += &function(&format!("end_{name}"), &(calls + "ud2"));
+    }
+    each(|machine, trust, mode| {
+        let to =
+            |domain: &str, name: &str| Import::domain(domain, name).signature("(int) -> int").trust(trust).on_fault(-9);
+        let mut front = DomainSpec::new("client").mode(mode).object("c.o", assemble(&client));
+        let mut between = DomainSpec::new("between").mode(mode).object("b.o", assemble(&middle));
+        for name in NAMES {
+            front = front.import(name, to("server", name));
+            between = between
+                .import(name, to("server", name))
+                .import(&format!("run_{name}"), to("client", &format!("run_{name}")));
+            for kind in ["by", "end"] {
+                let name = format!("{kind}_{name}");
+                front = front.import(&name, to("between", &name));
+            }
+        }
+        let builder = World::builder().machine(machine).domain(front).domain(between.restart(Restart::Always));
+        let mut bench = Bench::new(builder.domain(server(&quiet(), mode)).build().unwrap());
+        for name in NAMES {
+            assert!(bench.is_left(name));
+            bench.counted += 2;
+            bench.run(&format!("by_{name}"), 1);
+            let counted: TypedFn<fn() -> u64> = bench.world.domain("between").unwrap().export("seen").unwrap();
+            assert_eq!(counted.call(&mut bench.world, ()), Ok(4), "{name}");
+            bench.counted += 2;
+            assert_eq!(bench.run(&format!("end_{name}"), 1), -9, "{name}");
+            bench.world.restart("between").unwrap();
+            let by = bench.run(name, 1);
+            assert_eq!(by, if matches!(name, "die" | "divide") { -9 } else { 2 });
+        }
+    });
+}
+
+thread_local! {
+    /// The world that the host enters while it serves a call of another one.
+    static OTHER: RefCell<Option<Bench>> = const { RefCell::new(None) };
+}
+
+/// While a host function runs, its world and another one call quiet servers, which return, die and
+/// overstay. Both worlds go on with the bases of their own domains.
+#[test]
+fn worlds_in_each_other_keep_their_bases() {
+    for trust in Trust::ALL {
+        let build = |calls: &str| {
+            let count = "incq %gs:count(%eip)\n";
+            let text = COUNT.to_owned()
+                + &function("seen", "mov count(%rip),%rax\nret")
+                + &function("run_host", &format!("{count}call host\n{calls}{count}ret"))
+                + &["work", "die", "spin"]
+                    .map(|name| function(&format!("run_{name}"), &format!("{count}call {name}\n{count}ret")))
+                    .concat();
+            let client = DomainSpec::new("client").object("c.o", assemble(&text)).import("host", Import::host("host"));
+            let to = |name| Import::domain("server", name).signature("(int) -> int").trust(trust).on_fault(-9);
+            let client = ["work", "die", "spin"].into_iter().fold(client, |spec, name| spec.import(name, to(name)));
+            let world = World::builder().timed().domain(client).domain(server(&quiet(), Mode::Write));
+            world.host_fn("host", |cx| {
+                let own: TypedFn<fn(u64) -> i64> = cx.export("client", "run_die").unwrap();
+                assert_eq!(own.call(cx, (1,)), Ok(-9));
+                let work: TypedFn<fn(u64) -> i64> = cx.export("server", "work").unwrap();
+                assert_eq!(work.call(cx, (1,)), Ok(2));
+                // Only the outer world finds the inner one.
+                let other = OTHER.with_borrow_mut(Option::take);
+                if let Some(mut other) = other {
+                    assert_eq!((other.run("die", 1), other.run("work", 1)), (-9, 2));
+                    let spin: TypedFn<fn(u64) -> i64> =
+                        other.world.domain("client").unwrap().export("run_spin").unwrap();
+                    let limit = Limits::wall(Duration::from_millis(3));
+                    assert_eq!(spin.call_within(&mut other.world, limit, (1,)), Ok(-9));
+                    other.counted += 4;
+                    assert_eq!(other.run("host", 1), 2);
+                    OTHER.set(Some(other));
+                }
+                Ok(1)
+            })
+        };
+        let calls = "mov $1,%edi\ncall work\n";
+        let [mut outer, inner] = [calls, calls].map(|calls| Bench::new(build(calls).build().unwrap()));
+        OTHER.set(Some(inner));
+        for _ in 0..3 {
+            // The call of the host comes back into the client.
+            outer.counted += 2;
+            assert_eq!(outer.run("host", 1), 2, "{trust}");
+            assert_eq!((outer.run("die", 1), outer.run("work", 4)), (-9, 5), "{trust}");
+        }
+    }
+}
+
+/// A world moves between threads, each of which has a base of its own.
+#[test]
+fn a_world_that_moves_brings_its_base() {
+    for trust in Trust::ALL {
+        let build = || {
+            let world = World::builder().domain(client(trust, Mode::Write)).domain(server(&quiet(), Mode::Write));
+            Bench::new(world.build().unwrap())
+        };
+        let (mut moved, mut stays) = (build(), build());
+        for _ in 0..3 {
+            assert_eq!((moved.run("work", 1), stays.run("die", 1)), (2, -9));
+            moved = std::thread::spawn(move || {
+                assert_eq!((moved.run("die", 1), moved.run("note", 1)), (-9, 2));
+                moved
+            })
+            .join()
+            .unwrap();
+            assert_eq!((stays.run("work", 1), moved.run("die", 1)), (2, -9));
+        }
+    }
+}
+
+/// Copies of a client and of a quiet server: each client's calls come back to its own window.
+#[test]
+fn every_instance_has_its_own_base() {
+    for trust in Trust::ALL {
+        let world = World::builder().domain(client(trust, Mode::Write)).domain(server(&quiet(), Mode::Write));
+        let mut bench = Bench::new(world.build().unwrap());
+        let copies = [0; 2].map(|_| bench.world.instantiate("client").unwrap());
+        let server = bench.world.instantiate("server").unwrap();
+        for round in 1..4 {
+            for copy in copies {
+                for (name, result) in [("work", 3), ("die", -9), ("note", 3)] {
+                    let name = format!("run_{name}");
+                    let run: TypedFn<fn(u64) -> i64> = bench.world.instance(copy).unwrap().export(&name).unwrap();
+                    assert_eq!(run.call(&mut bench.world, (2,)), Ok(result), "{name}");
+                    let work: TypedFn<fn(u64) -> u64> = bench.world.instance(server).unwrap().export("work").unwrap();
+                    assert_eq!(work.call(&mut bench.world, (2,)), Ok(3));
+                }
+                let seen: TypedFn<fn() -> u64> = bench.world.instance(copy).unwrap().export("seen").unwrap();
+                assert_eq!(seen.call(&mut bench.world, ()), Ok(6 * round));
+            }
+            assert_eq!((bench.run("die", 1), bench.run("work", 1)), (-9, 2));
+        }
+    }
+}
+
+/// In lanes a server without GS is loaded again with it, and the other way round. A client with
+/// several E-stacks has a window for each.
+#[test]
+fn lanes_have_the_bases_of_their_clients() {
+    for (trust, estacks) in Trust::ALL.into_iter().flat_map(|trust| [(trust, 1), (trust, 2)]) {
+        let spread = |spec: DomainSpec| if estacks > 1 { spec.threads_exposing(estacks) } else { spec };
+        let world = World::builder().domain(spread(client(trust, Mode::Write)));
+        let lanes = world.domain(spread(server(&quiet(), Mode::Write))).lanes(2).unwrap();
+        let mut counted = 0;
+        for round in 0..6 {
+            let is_quiet = round % 2 == 0;
+            let mut both = [lanes.enter().unwrap(), lanes.enter().unwrap()];
+            for (turn, number) in [0, 1, 1, 0].into_iter().enumerate() {
+                let lane = &mut both[number];
+                let mut run = |name: &str, argument: u64| {
+                    let run: LaneFn<fn(u64) -> i64> = LaneFn::new("client", format!("run_{name}"));
+                    let result = run.call(lane, (argument,)).unwrap();
+                    counted += 2;
+                    assert_eq!(LaneFn::<fn() -> u64>::new("client", "seen").call(lane, ()), Ok(counted));
+                    result
+                };
+                if is_quiet {
+                    assert_eq!([run("work", 3), run("die", 3), run("note", 5), run("divide", 1)], [4, -9, 6, -9]);
+                } else {
+                    assert_eq!([run("work", 3), run("die", 3)], [1, 2].map(|n| n + 2 * turn as i64));
+                }
+            }
+            drop(both);
+            let next = server(&if is_quiet { loud() } else { quiet() }, Mode::Write);
+            lanes.reload(spread(next), Duration::from_secs(30)).unwrap();
+        }
     }
 }
