@@ -331,7 +331,7 @@ fn bases_of_nested_calls_do_not_mix() {
             front = front.import(name, to("server", name));
             between = between
                 .import(name, to("server", name))
-                .import(&format!("run_{name}"), to("client", &format!("run_{name}")));
+                .import(format!("run_{name}"), to("client", &format!("run_{name}")));
             for kind in ["by", "end"] {
                 let name = format!("{kind}_{name}");
                 front = front.import(&name, to("between", &name));
