@@ -68,7 +68,7 @@ if [ "${1:-}" = --exec ]; then
     "$@"
     exit
 fi
-[ $# -gt 0 ] || set -- honest hostile stranger places batch span query upkeep shared
+[ $# -gt 0 ] || set -- honest hostile stranger places batch batch_hostile span query upkeep shared
 # The tests build on each other: the first makes the extension and its functions.
 passed=0 failed=0
 for test in "$@"; do
