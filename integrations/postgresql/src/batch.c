@@ -121,7 +121,7 @@ bool pgsfi_batch_call(Batch *batch)
     instance->counts.calls++;
     if (unlikely(status != SFI_OK)) {
         sfi_error_free(error);
-        /* A life of the library ended. The call of the row tells of the penalty, if it faults too. */
+        /* A life of the library ended. The row's own call brings a penalty if it faults too. */
         if (status == SFI_FAULT) instance->counts.faults++;
         /* The pointer is looked up again. A request to end the query is why the call ended. */
         batch->pointer = 0;

@@ -52,8 +52,8 @@ int turns_always(int64_t n)
     return 1;
 }
 
-/* Changes the registers that functions preserve, and the frame of its caller. In a batch that is the
- * loop, which has its pointers and its count there. */
+/* Changes the registers that functions preserve, and the frame of its caller. In a batch the loop
+ * has its pointers and its count there. */
 static int over(int64_t n, uint64_t with)
 {
     volatile uint64_t own[1];
