@@ -85,12 +85,16 @@ sfi_gates_begin:
 
 # Resets x87 state (MMX included): the stack is empty, all registers hold the same value, which
 # belongs to nobody, the status word is zero, and the control word is the default one. r11 is the
-# context. Changes rax: the status word takes longer by way of memory. fninit takes 30 ns, and
-# mostly there is nothing for it to do: the status word is zero if nobody computed since the last
-# reset. Then no exception is pending, so that pxor does not trap. What fninit hides besides, the
-# addresses of the last x87 instruction and of its operand, only some texts can see. pxor writes all
-# bits of a register: 64 zeros below 16 ones (SDM volume 1, section 9.6.1).
-.macro RESET_X87
+# context. Changes rax, because the status word takes longer by way of memory. \keep is a register
+# that keeps it meanwhile. fninit takes 30 ns, and mostly there is nothing for it to do: the status
+# word is zero if nobody computed since the last reset. Then no exception is pending, so that pxor
+# does not trap. What fninit hides besides, the addresses of the last x87 instruction and of its
+# operand, only some texts can see. pxor writes all bits of a register: 64 zeros below 16 ones (SDM
+# volume 1, section 9.6.1).
+.macro RESET_X87 keep
+    .ifnb \keep
+    mov     %rax, \keep
+    .endif
     cmpl    $0, {C_X87_PLACES}(%r11)
     jne     91f
     fnstsw  %ax
@@ -104,6 +108,9 @@ sfi_gates_begin:
     pxor    %mm\n, %mm\n
     .endr
     emms
+    .ifnb \keep
+    mov     \keep, %rax
+    .endif
 .endm
 
 # Makes register \r a pointer into the window whose base is in \base. Null stays null, and common

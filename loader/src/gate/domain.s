@@ -255,9 +255,7 @@ sfi_leave_as_\v:
 31:
     test    ${F_X87}, %esi
     jz      32f
-    mov     %rax, %r8
-    RESET_X87
-    mov     %r8, %rax
+    RESET_X87 %r8
     fldcw   {FRAME_CW}(%rsp)
 32:
     test    ${F_ZMM_OUT}, %esi

@@ -115,9 +115,7 @@ sfi_enter_\v:
     jz      41b
     testl   ${F_X87}, (%rsp)
     jz      39f
-    mov     %rax, %rcx
-    RESET_X87
-    mov     %rcx, %rax
+    RESET_X87 %rcx
     fldcw   {C_HOST_CW}(%r11)
 39:
     stmxcsr {C_SCRATCH}(%r11)

@@ -109,9 +109,7 @@ sfi_gate_host_\v:
     testl   ${F_X87}, {B_FLAGS}(%r10)
     jz      53b
     fnstcw  {FRAME_CW}(%rsp)
-    mov     %rax, %rcx
-    RESET_X87
-    mov     %rcx, %rax
+    RESET_X87 %rcx
     fldcw   {C_HOST_CW}(%r11)
     jmp     53b
 54:
