@@ -5,7 +5,7 @@
 mod common;
 mod registers;
 
-use common::{CALL_RAX, assemble, function};
+use common::{CALL_RAX, assemble, budgeted, function, paying, spin};
 use registers::variants;
 use sfi_loader::{
     DomainSpec, Entry, Import, LaneFn, Library, LibraryError, Limits, LinkRoom, Machine, Manage, Mode, Restart, Trust,
@@ -140,6 +140,29 @@ fn a_call_that_overstays_leaves_the_right_base() {
             bench.counted += 2;
             assert!(bench.world.domain("server").unwrap().is_dead());
             assert_eq!((bench.run("work", 1), bench.run("die", 1), bench.run("note", 1)), (2, -9, 2));
+        }
+    }
+}
+
+/// A server without GS pays for its instructions until it has none left. Its client pays, or not.
+#[test]
+fn a_budget_of_instructions_leaves_the_right_base() {
+    let count = "incq %gs:count(%eip)\n";
+    let run = format!("{count}call spin\n{count}ret");
+    let seen = "mov count(%rip),%rax\nret";
+    let free = COUNT.to_owned() + &function("run_spin", &run) + &function("seen", seen);
+    let paid = COUNT.to_owned() + &paying("run_spin", 6, &run) + &paying("seen", 4, seen);
+    for ((machine, _), trust) in variants().into_iter().flat_map(|one| Trust::ALL.map(|trust| (one, trust))) {
+        for client in [DomainSpec::new("client").object("c.o", assemble(&free)), budgeted("client", &paid, 100)] {
+            let import = Import::domain("server", "spin").signature("(int) -> int").trust(trust).on_fault(-9);
+            let world = World::builder().machine(machine).domain(client.import("spin", import));
+            let world = world.domain(budgeted("server", &spin(), 503).restart(Restart::Always));
+            let mut bench = Bench::new(world.build().unwrap());
+            assert!(bench.is_left("spin"));
+            for _ in 0..3 {
+                assert_eq!([bench.run("spin", 100), bench.run("spin", 101)], [0, -9], "{trust}");
+                assert!(bench.world.domain("server").unwrap().is_dead());
+            }
         }
     }
 }
