@@ -60,8 +60,8 @@ enum WayKind {
 }
 
 const NOWHERE: u32 = u32::MAX;
-/// Most bytes of a loop whose start is worth aligning: two lines of the processor's cache of
-/// operations.
+/// Most bytes of a loop whose place is worth padding: four lines in which the processor fetches
+/// code.
 const SMALL_LOOP: u64 = 64;
 
 /// A value for each unit.

@@ -7,6 +7,7 @@
 
 use crate::object::decode::InsnIndex;
 use crate::text::emit::{Branch, Emitter, Fixups, Item, Label, Target};
+use crate::text::layout::LINE;
 use foldhash::{HashMap, HashSet, HashSetExt};
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, OpKind, Register};
 use std::collections::BTreeSet;
@@ -174,6 +175,7 @@ fn count(item: &Item) -> u32 {
     match item {
         Item::Label(_) | Item::Bytes { len: 0, .. } => 0,
         Item::Align { to, max } => (*max).min(*to).div_ceil(9),
+        Item::Loop => LINE.div_ceil(9),
         Item::Bytes { .. } | Item::Branch { kind: Branch::Jump | Branch::Call | Branch::Condition(_), .. } => 1,
         Item::Branch { kind: Branch::Short(_), .. } => 3,
     }

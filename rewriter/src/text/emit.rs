@@ -160,6 +160,9 @@ pub(crate) enum Item {
         to: u32,
         max: u32,
     },
+    /// Padding before a loop, so that the loop lies in as few lines as its size allows. The loop's
+    /// label follows.
+    Loop,
     /// Encoded bytes in [`Emitter::bytes`].
     Bytes {
         start: u32,
@@ -319,6 +322,11 @@ impl Emitter {
     /// Pads to a multiple of `to`, if that takes at most `max` bytes.
     pub(crate) fn align(&mut self, to: u32, max: u32) {
         self.items.push(Item::Align { to, max });
+    }
+
+    /// Pads so that the loop whose label comes next lies in as few lines as its size allows.
+    pub(crate) fn place_loop(&mut self) {
+        self.items.push(Item::Loop);
     }
 }
 

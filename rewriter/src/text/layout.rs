@@ -4,6 +4,13 @@ use crate::text::emit::{Branch, Emitter, Fixup, Item, Label, Target};
 use crate::text::marks::Marks;
 use foldhash::{HashMap, HashMapExt};
 use object::elf;
+use std::ops::Range;
+
+/// Most items of a loop that is placed. More are of no small loop.
+const LOOP_ITEMS: usize = 64;
+
+/// The block in which processors fetch code. Bytes.
+pub(crate) const LINE: u32 = 16;
 
 /// A section's new bytes.
 pub(crate) struct Text {
@@ -27,12 +34,13 @@ pub(crate) struct TextReloc {
 /// Lays out the emitted code of one section.
 pub(crate) fn lay_out(emitter: &Emitter) -> Text {
     let branches = branches(emitter);
+    let loops = loops(emitter, &branches);
     let mut long = vec![false; emitter.items.len()];
     for &(item, kind, to) in &branches {
         long[item] = kind == Branch::Call || to.is_none();
     }
     let offsets = loop {
-        let offsets = offsets(emitter, &long);
+        let offsets = offsets(emitter, &long, &loops);
         let mut grew = false;
         for &(item, _, to) in &branches {
             let Some(to) = to.filter(|_| !long[item]) else { continue };
@@ -79,16 +87,43 @@ fn branch_size(kind: Branch, long: bool) -> u32 {
     }
 }
 
-fn offsets(emitter: &Emitter, long: &[bool]) -> Vec<u32> {
+/// Returns the loops that are to be placed, in the order of the code: the items from the label to
+/// the last jump back that is near.
+fn loops(emitter: &Emitter, branches: &[(usize, Branch, Option<usize>)]) -> Vec<Range<usize>> {
+    let marked = |(index, item): (usize, &Item)| matches!(item, Item::Loop).then_some(index + 1..index + 1);
+    let mut loops: Vec<Range<usize>> = emitter.items.iter().enumerate().filter_map(marked).collect();
+    for &(item, _, to) in branches {
+        let Some(to) = to.filter(|to| (*to..*to + LOOP_ITEMS).contains(&item)) else { continue };
+        if let Ok(found) = loops.binary_search_by_key(&to, |items| items.start) {
+            loops[found].end = item + 1;
+        }
+    }
+    loops
+}
+
+/// Returns the size of an item, without padding.
+fn size(item: &Item, long: bool) -> u32 {
+    match item {
+        Item::Label(_) | Item::Align { .. } | Item::Loop => 0,
+        Item::Bytes { len, .. } => u32::from(*len),
+        Item::Branch { kind, .. } => branch_size(*kind, long),
+    }
+}
+
+/// Returns the offsets of all items, and the end.
+fn offsets(emitter: &Emitter, long: &[bool], loops: &[Range<usize>]) -> Vec<u32> {
+    let mut loops = loops.iter();
     let mut offset = 0u32;
     let mut offsets = Vec::with_capacity(emitter.items.len() + 1);
     for (index, item) in emitter.items.iter().enumerate() {
         offsets.push(offset);
         offset += match item {
-            Item::Label(_) => 0,
             Item::Align { to, max } => padding(offset, *to, *max),
-            Item::Bytes { len, .. } => u32::from(*len),
-            Item::Branch { kind, .. } => branch_size(*kind, long[index]),
+            Item::Loop => {
+                let items = loops.next().cloned().unwrap_or_default();
+                before_loop(offset, items.map(|item| size(&emitter.items[item], long[item])).sum())
+            }
+            _ => size(item, long[index]),
         };
     }
     offsets.push(offset);
@@ -98,6 +133,13 @@ fn offsets(emitter: &Emitter, long: &[bool]) -> Vec<u32> {
 fn padding(offset: u32, to: u32, max: u32) -> u32 {
     let padding = offset.next_multiple_of(to) - offset;
     if padding <= max { padding } else { 0 }
+}
+
+/// Returns the least padding before a loop with which it lies in as few lines as its size allows.
+fn before_loop(offset: u32, size: u32) -> u32 {
+    let first = offset % LINE;
+    let lines = |padding: u32| (first + padding + size).div_ceil(LINE) - (first + padding) / LINE;
+    (0..LINE).find(|padding| lines(*padding) <= size.max(1).div_ceil(LINE)).unwrap_or(0)
 }
 
 fn write(emitter: &Emitter, branches: &[(usize, Branch, Option<usize>)], long: &[bool], offsets: &[u32]) -> Text {
@@ -115,7 +157,7 @@ fn write(emitter: &Emitter, branches: &[(usize, Branch, Option<usize>)], long: &
             Item::Label(label) => {
                 text.labels.insert(*label, offsets[index]);
             }
-            Item::Align { .. } => nops(&mut text.bytes, (offsets[index + 1] - offsets[index]) as usize),
+            Item::Align { .. } | Item::Loop => nops(&mut text.bytes, (offsets[index + 1] - offsets[index]) as usize),
             Item::Bytes { start, len, fixups } => {
                 for &Fixup { field, kind, target, addend } in emitter.fixups(*fixups) {
                     text.relocs.push(TextReloc {
@@ -188,5 +230,24 @@ fn nops(bytes: &mut Vec<u8>, mut count: usize) {
         let size = count.min(NOPS.len());
         bytes.extend_from_slice(NOPS[size - 1]);
         count -= size;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LINE, before_loop};
+
+    #[test]
+    fn a_loop_lies_in_as_few_lines_as_its_size_allows() {
+        assert_eq!(before_loop(0x1ac, 31), 4);
+        assert_eq!(before_loop(0x1b1, 31), 0);
+        assert_eq!(before_loop(0x1b2, 31), 14);
+        assert_eq!(before_loop(0x1b9, 7), 0);
+        assert_eq!(before_loop(0x1ba, 7), 6);
+        assert_eq!(before_loop(0x1bb, 0), 0);
+        for (offset, size) in (0..2 * LINE).flat_map(|offset| (1..80).map(move |size| (offset, size))) {
+            let first = offset + before_loop(offset, size);
+            assert_eq!((first + size - 1) / LINE - first / LINE + 1, size.div_ceil(LINE), "{offset} {size}");
+        }
     }
 }

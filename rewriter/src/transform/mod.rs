@@ -187,9 +187,9 @@ impl<'x, 'o, 'a> Transform<'x, 'o, 'a> {
         Ok(())
     }
 
-    /// Aligns functions, and small loops that the original code aligned. Compilers do so, too, but
-    /// pad each function. The place of loops that call, or that are long, does not matter. Only
-    /// forward jumps reach other labels, and aligning those gains nothing.
+    /// Aligns functions, and places small loops that the original code aligned. Compilers do so,
+    /// too, but pad each function. The place of loops that call, or that are long, does not matter.
+    /// Only forward jumps reach other labels, and aligning those gains nothing.
     fn align(&mut self) {
         let (at, dropped) = (self.at, std::mem::take(&mut self.dropped));
         let insn = &self.facts.code.insns[at];
@@ -199,12 +199,8 @@ impl<'x, 'o, 'a> Transform<'x, 'o, 'a> {
         let most = if dropped >= 16 { 32 } else { 16 };
         if self.facts.graph.entry[at] && aligned >= 16 {
             self.out.align(aligned.min(most), FUNCTION_PADDING);
-        } else if self.facts.graph.looped[at] && dropped != 0 && aligned >= 8 {
-            // .p2align 4,,10 ; .p2align 3
-            if aligned >= 16 {
-                self.out.align(aligned.min(most), most - 6);
-            }
-            self.out.align(8, 7);
+        } else if self.facts.graph.looped[at] && dropped != 0 && aligned >= 8 && limit >= 16 {
+            self.out.place_loop();
         }
     }
 

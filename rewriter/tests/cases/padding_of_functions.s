@@ -1,5 +1,5 @@
-# Functions start at multiples of 16 if that takes at most 7 bytes. Loops with a call are not
-# aligned.
+# Functions start at multiples of 16 if that takes at most 7 bytes. Loops lie in as few lines of 16
+# bytes as their size allows, with nops before them if need be. Loops with a call have none.
         .globl  first
         .type   first,@function
 first:                                  # ends 6 bytes before a multiple of 16
@@ -20,7 +20,7 @@ second:                                 # ends more than 7 bytes before one
 third:
         xor     %eax,%eax
         .p2align 4
-1:      add     %edi,%eax               # a loop
+1:      add     %edi,%eax               # a loop within one line
         dec     %edi
         jne     1b
         ret
@@ -38,4 +38,30 @@ fourth:
         pop     %rbx
         ret
         .size   fourth,.-fourth
+        .p2align 4
+        .globl  fifth
+        .type   fifth,@function
+fifth:
+        mov     $1,%eax
+        .p2align 4
+1:      add     %edi,%eax               # a loop that would lie in two lines
+        imul    $100000,%eax,%eax
+        dec     %edi
+        jne     1b
+        ret
+        .size   fifth,.-fifth
+        .p2align 4
+        .globl  sixth
+        .type   sixth,@function
+sixth:
+        mov     $1,%eax
+        .p2align 4
+1:      imul    $100000,%eax,%eax       # a loop of two lines, which would lie in three
+        imul    $100001,%eax,%eax
+        imul    $100002,%eax,%eax
+        imul    $100003,%eax,%eax
+        dec     %edi
+        jne     1b
+        ret
+        .size   sixth,.-sixth
         .section .note.GNU-stack,"",@progbits
