@@ -42,20 +42,21 @@ impl Verifier {
         let mut findings = Findings::default();
         let swept = Text { bytes: text.bytes, base: text.offset, stage: Stage::Final(text.anchors) };
         self.memo.reserve(text.bytes.len());
-        let mut map = Map::default();
-        sweep(&swept, &self.options, &mut self.memo, &mut map, &mut findings);
+        self.maps.resize_with(self.maps.len().max(1), Map::default);
+        let map = &mut self.maps[0];
+        sweep(&swept, &self.options, &mut self.memo, map, &mut findings);
         if self.options.budget {
             // Rule SFI-T02 judges the slots that hold no place of the text.
             let ways: Vec<u64> = text.slots.iter().map(|slot| slot.wrapping_sub(text.offset)).collect();
-            budget::check(&swept, &mut map, &ways, &mut findings);
+            budget::check(&swept, map, &ways, &mut findings);
         }
         if self.options.mode == Mode::Match {
-            matching::check(&swept, &mut map, &mut findings);
+            matching::check(&swept, map, &mut findings);
         }
         let mut gateways = text.gateways.to_vec();
         gateways.sort_unstable();
-        check_branches(text, &mut map, &gateways, &mut findings);
-        check_slots(text, &map, &gateways, &mut findings);
+        check_branches(text, map, &gateways, &mut findings);
+        check_slots(text, map, &gateways, &mut findings);
         if findings.list.is_empty() {
             return Ok(map.uses.usage());
         }

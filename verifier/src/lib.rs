@@ -75,7 +75,7 @@ pub fn verify<'a>(bytes: &'a [u8], options: &Options) -> Result<Report<'a>, Unre
 pub struct Verifier {
     options: Options,
     memo: Memo,
-    /// Room for the maps of the next object, kept to be used again.
+    /// Room for the maps of the next object or text, kept to be used again.
     maps: Vec<Map>,
 }
 

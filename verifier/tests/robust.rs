@@ -155,6 +155,10 @@ fn what_was_seen_before_changes_nothing() {
             let (again, fresh) = (verifier.verify(&object).unwrap(), verify(&object, &options(mode)).unwrap());
             assert_eq!(again.violations, fresh.violations, "{text:02x?}");
             assert_eq!((again.usage, again.instructions), (fresh.usage, fresh.instructions), "{text:02x?}");
+            let (offset, anchors) = (0x40_0000, Anchors::EXAMPLE);
+            let slots = [offset, offset + (random >> 59)];
+            let last = FinalText { bytes: &text, offset, gateways: &[], slots: &slots, anchors };
+            assert_eq!(verifier.verify_text(&last), verify_text(&last, &options(mode)), "{text:02x?}");
             accepted += u32::from(fresh.is_safe());
         }
     }
