@@ -2,7 +2,7 @@
 
 mod common;
 use common::{CALL_RAX, assemble, function};
-use sfi_loader::{BuildError, DomainSpec, Import, Manage, Mode, SpecError, TypedFn, World};
+use sfi_loader::{BuildError, DomainSpec, Import, LinkError, Manage, Mode, SpecError, TypedFn, World};
 
 /// Makes an archive with `ar`.
 fn archive(members: &[(&str, Vec<u8>)]) -> Vec<u8> {
@@ -67,6 +67,28 @@ fn archives_give_what_is_needed_and_nothing_else() {
         .unwrap();
     let f: TypedFn<fn() -> u64> = world.domain("a").unwrap().export("run").unwrap();
     assert_eq!(f.call(&mut world, ()), Ok(7));
+}
+
+/// Objects are verified while they are selected. What one lacks hides no mistake of another one, and
+/// the mistakes keep their order: an unreadable file, a granted name, rules.
+#[test]
+fn violations_are_reported_together_and_last() {
+    let bad = |name: &str| assemble(&function(name, "syscall\ncall one\nret"));
+    let members = archive(&[("one.o", bad("one")), ("never.o", bad("never"))]);
+    let given = || DomainSpec::new("a").object("a.o", bad("run")).object("b.o", bad("b"));
+    let Err(BuildError::Link(LinkError::Refused { objects, .. })) = build(given().archive("lib.a", members.clone()))
+    else {
+        panic!("it is not refused")
+    };
+    let names: Vec<&str> = objects.iter().map(|object| object.name.as_str()).collect();
+    assert_eq!(names, ["a.o", "b.o", "lib.a(one.o)"]);
+    assert!(objects.iter().all(|object| !object.violations.is_empty()));
+    let error = conflict(given().archive("lib.a", members), "one");
+    assert!(error.contains("one (granted by the specification, lib.a(one.o))"), "{error}");
+    let error = conflict(given(), "b");
+    assert!(error.contains("b (granted by the specification, b.o)"), "{error}");
+    let broken = given().object("c.o", b"text".to_vec());
+    assert!(matches!(build(broken), Err(BuildError::Link(LinkError::Unreadable { file, .. })) if file == "c.o"));
 }
 
 /// Returns an IFUNC that is `pick`, and the functions that it may choose.

@@ -65,7 +65,7 @@ pub(crate) fn select<'a>(
     verifier: &mut Verifier,
 ) -> Result<Vec<Input<'a>>, LinkError> {
     let mut claims = Claims::new(spec);
-    let mut chosen: Vec<Named<'a>> = Vec::new();
+    let mut linked = Linked { verifier, options: options(spec), inputs: Vec::new(), refused: Vec::new() };
     // Members that were pulled are `None`.
     let mut members: Vec<Option<Named<'a>>> = Vec::new();
     let mut index = Index::new();
@@ -73,22 +73,17 @@ pub(crate) fn select<'a>(
         match file.kind {
             FileKind::Archive => index_archive(file, &mut members, &mut index, &mut claims)?,
             FileKind::WholeArchive => {
-                for (name, bytes, object) in open_archive(file)? {
-                    claims.note(&name, &object);
-                    chosen.push((name, bytes, object));
+                for (name, bytes) in open_archive(file)? {
+                    claims.note(&name, linked.add(name.clone(), bytes)?);
                 }
             }
-            FileKind::Object => {
-                let object = parse(&file.name, &file.bytes)?;
-                claims.note(&file.name, &object);
-                chosen.push((file.name.clone(), &file.bytes, object));
-            }
+            FileKind::Object => claims.note(&file.name, linked.add(file.name.clone(), &file.bytes)?),
         }
     }
     claims.check(spec)?;
     if members.is_empty() {
         // Nothing is left to choose.
-        return verify(spec, verifier, chosen.into_iter().map(|(name, bytes, _)| (name, bytes)));
+        return linked.finish(spec);
     }
     // The members that define a wrapped function are linked, for the host.
     let granted = spec.imports.iter().filter(|(_, import)| !import.wraps);
@@ -132,8 +127,8 @@ pub(crate) fn select<'a>(
         }
         blocks
     };
-    for (_, _, object) in &chosen {
-        commons.extend(note(object, &mut defined, &mut wanted));
+    for input in &linked.inputs {
+        commons.extend(note(&input.object, &mut defined, &mut wanted));
     }
     while let Some(name) = wanted.pop_front() {
         if defined.contains(&name) {
@@ -143,12 +138,11 @@ pub(crate) fn select<'a>(
         let mut all = index.get(name.as_str()).into_iter().flatten();
         let found = all.find(|(m, how)| members[*m].is_some() && !(common && *how == Strength::Common));
         let Some(&(found, _)) = found else { continue };
-        if let Some(member) = members[found].take() {
-            commons.extend(note(&member.2, &mut defined, &mut wanted));
-            chosen.push(member);
+        if let Some((name, bytes, _)) = members[found].take() {
+            commons.extend(note(linked.add(name, bytes)?, &mut defined, &mut wanted));
         }
     }
-    verify(spec, verifier, chosen.into_iter().map(|(name, bytes, _)| (name, bytes)))
+    linked.finish(spec)
 }
 
 fn parse<'a>(name: &str, bytes: &'a [u8]) -> Result<Object<'a>, LinkError> {
@@ -158,12 +152,11 @@ fn parse<'a>(name: &str, bytes: &'a [u8]) -> Result<Object<'a>, LinkError> {
 /// An object with its name and its bytes.
 type Named<'a> = (String, &'a [u8], Object<'a>);
 
-/// Reads the members of an archive.
-fn open_archive(file: &File) -> Result<Vec<Named<'_>>, LinkError> {
+/// Lists the members of an archive with their bytes.
+fn open_archive(file: &File) -> Result<impl Iterator<Item = (String, &[u8])>, LinkError> {
     let unreadable = |source| LinkError::Unreadable { file: file.name.clone(), source };
     let members = archive::members_in(&file.bytes).map_err(unreadable)?.into_iter();
-    let members = members.map(|(name, bytes)| (archive::member_name(&file.name, &name), bytes));
-    members.map(|(name, bytes)| parse(&name, bytes).map(|object| (name, bytes, object))).collect()
+    Ok(members.map(|(name, bytes)| (archive::member_name(&file.name, &name), bytes)))
 }
 
 /// Notes the members that define each symbol. The archive's own index is not used, because it may
@@ -174,42 +167,52 @@ fn index_archive<'a>(
     index: &mut Index<'a>,
     claims: &mut Claims,
 ) -> Result<(), LinkError> {
-    for member in open_archive(file)? {
-        let (name, _, object) = &member;
-        claims.note(name, object);
-        let live = resolve::live_sections([object]).concat();
+    for (name, bytes) in open_archive(file)? {
+        let object = parse(&name, bytes)?;
+        claims.note(&name, &object);
+        let live = resolve::live_sections([&object]).concat();
         for symbol in &object.symbols {
             if let Some(strength) = resolve::strength(symbol, &live) {
                 index.entry(symbol.name).or_default().push((members.len(), strength));
             }
         }
-        members.push(Some(member));
+        members.push(Some((name, bytes, object)));
     }
     Ok(())
 }
 
-/// Verifies every object that is linked. Reports the violations of all objects together.
-fn verify<'a>(
-    spec: &DomainSpec,
-    verifier: &mut Verifier,
-    chosen: impl Iterator<Item = (String, &'a [u8])>,
-) -> Result<Vec<Input<'a>>, LinkError> {
-    let options = options(spec);
-    let mut inputs = Vec::new();
-    let mut refused = Vec::new();
-    for (name, bytes) in chosen {
-        let report = verifier.verify(bytes).map_err(|source| LinkError::Unreadable { file: name.clone(), source })?;
+/// The objects that are linked, in order. Each is verified when it is added, and read only by the
+/// verifier.
+struct Linked<'v, 'a> {
+    verifier: &'v mut Verifier,
+    options: Options,
+    inputs: Vec<Input<'a>>,
+    refused: Vec<RefusedObject>,
+}
+
+impl<'a> Linked<'_, 'a> {
+    /// Verifies an object, and returns it as the verifier read it. Violations are reported at the
+    /// end, those of all objects together.
+    fn add(&mut self, name: String, bytes: &'a [u8]) -> Result<&Object<'a>, LinkError> {
+        let report = self.verifier.verify(bytes);
+        let report = report.map_err(|source| LinkError::Unreadable { file: name.clone(), source })?;
         if !report.violations.is_empty() {
-            let advice = advice(bytes, &report.object, &options);
+            let advice = advice(bytes, &report.object, &self.options);
             let (violations, omitted) = (report.violations, report.omitted);
-            refused.push(RefusedObject { name: name.clone(), violations, omitted, advice });
+            self.refused.push(RefusedObject { name: name.clone(), violations, omitted, advice });
         }
-        inputs.push(Input { name, bytes, object: report.object, usage: usage_here(report.usage) });
+        let input = Input { name, bytes, object: report.object, usage: usage_here(report.usage) };
+        self.inputs.push(input);
+        Ok(&self.inputs[self.inputs.len() - 1].object)
     }
-    if refused.is_empty() {
-        Ok(inputs)
-    } else {
-        Err(LinkError::Refused { domain: spec.name.clone(), objects: refused })
+
+    /// Returns the objects, if the verifier accepts all of them.
+    fn finish(self, spec: &DomainSpec) -> Result<Vec<Input<'a>>, LinkError> {
+        if self.refused.is_empty() {
+            Ok(self.inputs)
+        } else {
+            Err(LinkError::Refused { domain: spec.name.clone(), objects: self.refused })
+        }
     }
 }
 
