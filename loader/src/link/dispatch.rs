@@ -164,7 +164,7 @@ pub(crate) fn collect(
     let mut named: Vec<&str> = symbols.globals.keys().copied().filter(|name| spec.has_pointer(name)).collect();
     named.sort_unstable();
     for name in named {
-        let (target, _) = symbols.globals[name];
+        let target = symbols.globals[name].target;
         let code = if matches!(target, Target::Import(_)) { None } else { places.code(target, layout) };
         if let Some(code) = code {
             dispatch.add(code);

@@ -298,8 +298,8 @@ impl Image {
         Ok(())
     }
 
-    /// Returns the first place of text.
-    fn text_start(&self) -> Option<WindowOffset> {
+    /// Returns the first place of text, with the stubs.
+    pub(crate) fn text_start(&self) -> Option<WindowOffset> {
         self.segments.iter().find(|s| s.protection == Protection::ReadExecute).map(Segment::start)
     }
 

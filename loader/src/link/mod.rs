@@ -53,6 +53,8 @@ pub(crate) struct Plan<'a> {
     pub symbols: Symbols<'a>,
     /// The layout of the parts.
     pub layout: Layout,
+    /// The verifier of the objects. It checks the text that will run as well.
+    pub verifier: Verifier,
 }
 
 /// Selects and verifies the objects, resolves their symbols, and lays out the parts.
@@ -62,7 +64,7 @@ pub(crate) fn plan<'a>(spec: &'a DomainSpec, roots: &[String]) -> Result<Plan<'a
     let symbols = symbols::resolve(spec, &inputs, &|_| None)?;
     references::check_undefined(spec, &inputs, &symbols)?;
     let layout = layout::lay_out(spec, &inputs, &symbols, stubs::size(spec.gateways()))?;
-    Ok(Plan { inputs, symbols, layout })
+    Ok(Plan { inputs, symbols, layout, verifier })
 }
 
 /// Checks a domain's files without loading it: the verifier must accept them, no symbol may be
@@ -87,7 +89,7 @@ pub(crate) struct Site<'l> {
 /// Relocates the parts, for a window at 0, and builds the image's tables. Its bytes are in no file
 /// yet.
 pub(crate) fn link(spec: &DomainSpec, plan: &Plan<'_>, site: &Site<'_>) -> Result<Image, LinkError> {
-    let Plan { inputs, symbols, layout } = plan;
+    let Plan { inputs, symbols, layout, .. } = plan;
     let places = site.places;
     let dispatch = dispatch::collect(spec, inputs, symbols, layout, places)?;
     let stubs = stubs::emit(site.stubs, places.anchors.dispatch);
@@ -397,13 +399,13 @@ fn functions(inputs: &[Input<'_>], layout: &Layout, places: &Places) -> Vec<(u64
             let target = Target::Section { input, section, offset: symbol.value };
             if let Some(offset) = places.code(target, layout) {
                 let rank = (symbol.kind != STT_FUNC, !symbol.is_global());
-                all.push((offset.bytes(), rank, symbol.size, symbol.name.to_owned()));
+                all.push((offset.bytes(), rank, symbol.size, symbol.name));
             }
         }
     }
-    all.sort();
+    all.sort_unstable();
     all.dedup_by_key(|f| f.0);
-    all.into_iter().map(|(offset, _, size, name)| (offset, size, name)).collect()
+    all.into_iter().map(|(offset, _, size, name)| (offset, size, name.to_owned())).collect()
 }
 
 /// Collects the offsets of global functions, and those of global variables.
@@ -412,13 +414,14 @@ fn names(
     layout: &Layout,
     places: &Places,
 ) -> (HashMap<String, WindowOffset>, HashMap<String, WindowOffset>) {
-    let mut functions = HashMap::new();
-    let mut variables = HashMap::new();
-    for (name, (target, _)) in &symbols.globals {
-        let offset = match *target {
+    let code = symbols.globals.values().filter(|definition| definition.function).count();
+    let mut functions = HashMap::with_capacity(code + symbols.wrapped.len());
+    let mut variables = HashMap::with_capacity(symbols.globals.len() - code);
+    for (name, definition) in &symbols.globals {
+        let offset = match definition.target {
             Target::Import(_) => continue,
             Target::Choice(_) => {
-                functions.extend(places.code(*target, layout).map(|offset| ((*name).to_owned(), offset)));
+                functions.extend(places.code(definition.target, layout).map(|offset| ((*name).to_owned(), offset)));
                 continue;
             }
             Target::Common(index) => Some(places.of(layout.commons[index])),

@@ -88,8 +88,8 @@ pub(crate) struct Symbols<'a> {
     pub live: Vec<Vec<bool>>,
     /// Common blocks.
     pub commons: Vec<Common>,
-    /// Global definitions by name. `true` is a function.
-    pub globals: HashMap<&'a str, (Target, bool)>,
+    /// Global definitions by name.
+    pub globals: HashMap<&'a str, Definition>,
     /// Definitions that imports replaced and the host keeps.
     pub wrapped: Vec<(&'a str, Target)>,
     /// Names of sections whose bounds symbols name.
@@ -109,11 +109,15 @@ pub(crate) struct Resolver {
     pub offset: u64,
 }
 
-struct Definition {
-    target: Target,
+/// The definition of a name that others may use.
+pub(crate) struct Definition {
+    /// The meaning of the name.
+    pub target: Target,
     strength: Strength,
+    /// Index of the object.
     input: usize,
-    function: bool,
+    /// Says whether it is a function.
+    pub function: bool,
 }
 
 /// The second definition in an error about a symbol that the domain has already.
@@ -132,7 +136,8 @@ pub(crate) fn resolve<'a>(
     let live = resolve::live_sections(inputs.iter().map(|i| &i.object));
     let mut commons = Vec::new();
     let mut indirects = Indirects::new();
-    let mut definitions: HashMap<&'a str, Definition> = HashMap::new();
+    let claimed = inputs.iter().flat_map(|i| &i.object.symbols).filter(|s| s.is_claimed()).count();
+    let mut definitions: HashMap<&'a str, Definition> = HashMap::with_capacity(claimed);
     let mut duplicates = Vec::new();
     for (input, from) in inputs.iter().enumerate() {
         for symbol in &from.object.symbols {
@@ -203,14 +208,13 @@ pub(crate) fn resolve<'a>(
             .collect()
         })
         .collect();
-    let globals = definitions.into_iter().map(|(name, d)| (name, (d.target, d.function))).collect();
     let (bounds, indirects) = (bounds.all, indirects.all);
     // Slot 0 is the trap.
     if indirects.len() >= DISPATCH_SLOTS {
         let why = format!("{} IFUNCs; a domain has {DISPATCH_SLOTS} slots", indirects.len());
         return Err(LinkError::Place { domain: spec.name.clone(), place: "dispatch table".into(), why });
     }
-    Ok(Symbols { targets, live, commons, globals, wrapped, bounds, indirects })
+    Ok(Symbols { targets, live, commons, globals: definitions, wrapped, bounds, indirects })
 }
 
 /// Returns the target of a defined symbol.
