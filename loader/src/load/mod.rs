@@ -35,7 +35,7 @@ pub(crate) struct Surroundings<'w> {
 pub(crate) fn load(
     draw: &mut Draw<'_>,
     spec: &DomainSpec,
-    plan: &Plan<'_>,
+    plan: &mut Plan<'_>,
     around: &Surroundings<'_>,
     stubs: &[Stub],
 ) -> Result<Raised, LinkError> {
@@ -47,5 +47,5 @@ pub(crate) fn load(
     };
     let shared: Vec<Placed> = spec.shared.iter().map(|s| find(&s.region)).collect::<Result<_, _>>()?;
     let image = link::link(spec, plan, &Site { places: &places, regions: &shared, stubs })?;
-    raised::first(draw, spec, image, around.regions, around.entry)
+    raised::first(draw, spec, image, around, &mut plan.verifier)
 }

@@ -9,7 +9,8 @@ use crate::gate::records::{Account, Caught, DomainState, Status};
 use crate::link::REGION;
 use crate::link::error::LinkError;
 use crate::link::image::{Content, Image, Mapping, Source};
-use crate::load::keep::Keep;
+use crate::link::select::options;
+use crate::load::Surroundings;
 use crate::load::observe::{self, Observed};
 use crate::load::verify;
 use crate::load::view::{self, STACK_SLACK, Seat};
@@ -27,7 +28,7 @@ use rand_chacha::rand_core::Rng;
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
 use sfi_contract::layout::{PAGE_SIZE, TCB_CANARY};
-use sfi_verifier::Usage;
+use sfi_verifier::{Usage, Verifier};
 use std::sync::Arc;
 
 /// Stacks begin and end on pages.
@@ -47,20 +48,25 @@ pub(crate) struct Raised {
     pub observed: Observed,
 }
 
-/// Raises the first window of an image, and verifies its contents as they will run. `entry` is the
-/// place where the image is kept for other processes.
+/// Raises the first window of an image, and verifies its contents as they will run.
 pub(crate) fn first(
     draw: &mut Draw<'_>,
     spec: &DomainSpec,
     mut image: Image,
-    regions: &[Region],
-    entry: Option<&dyn Keep>,
+    around: &Surroundings<'_>,
+    verifier: &mut Verifier,
 ) -> Result<Raised, LinkError> {
     store(&mut image, spec)?;
-    let window = fill(draw, &spec.name, &image, regions)?;
-    image.usage = image.usage.union(verify(&window, &image, spec)?);
+    let window = fill(draw, &spec.name, &image, around.regions)?;
+    // The bytes in a file need no second place here. Those that were verified take it.
+    let shared = image.shares_text();
+    let mut room = if shared { image.take_text() } else { Vec::new() };
+    image.usage = image.usage.union(verify(&window, &image, spec, verifier, &mut room)?);
+    if shared {
+        image.put_text(room);
+    }
     // Only here all of it is known to be good.
-    if let Some(entry) = entry {
+    if let Some(entry) = around.entry {
         entry.keep(&mut image);
     }
     image.forget();
@@ -77,7 +83,7 @@ pub(crate) fn again(
 ) -> Result<Raised, LinkError> {
     let window = fill(draw, &spec.name, &image, regions)?;
     if !image.shares_text() {
-        verify(&window, &image, spec)?;
+        verify(&window, &image, spec, &mut Verifier::new(&options(spec)), &mut Vec::new())?;
     }
     Raised::new(window, image, spec)
 }
@@ -99,8 +105,14 @@ fn fill(draw: &mut Draw<'_>, name: &str, image: &Image, regions: &[Region]) -> R
     Ok(window)
 }
 
-fn verify(window: &Window, image: &Image, spec: &DomainSpec) -> Result<Usage, LinkError> {
-    verify::verify(window, image, spec)
+fn verify(
+    window: &Window,
+    image: &Image,
+    spec: &DomainSpec,
+    verifier: &mut Verifier,
+    room: &mut Vec<u8>,
+) -> Result<Usage, LinkError> {
+    verify::verify(window, image, spec, verifier, room)
         .map_err(|violations| LinkError::FinalText { domain: spec.name.clone(), violations })
 }
 

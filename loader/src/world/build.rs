@@ -66,7 +66,7 @@ impl Builder {
             image.forget();
             self.prepared = Some(Arc::new(image));
         }
-        let plans = self.plans(&roots)?;
+        let mut plans = self.plans(&roots)?;
 
         // Place the shared regions.
         let lengths: Vec<u64> = self.regions.iter().map(|(_, bytes)| pages(*bytes)).collect();
@@ -78,7 +78,7 @@ impl Builder {
         let mut supply = Supply { places, map, lives: Lives::default() };
 
         // Load each domain: place, relocate, seal, verify again.
-        let loaded = self.load(&plans, &mut supply, (&regions, entry.as_deref()), &mut manager)?;
+        let loaded = self.load(&mut plans, &mut supply, (&regions, entry.as_deref()), &mut manager)?;
         if let Some(lane) = self.lane.as_ref().filter(|lane| lane.number == 0) {
             lane.share(&loaded, &regions)?;
         }
@@ -199,7 +199,7 @@ impl Builder {
     /// Raises each domain in a window, and takes numbers for its bindings.
     fn load(
         &self,
-        plans: &[Plan<'_>],
+        plans: &mut [Plan<'_>],
         supply: &mut Supply,
         (regions, entry): (&[Region], Option<&dyn Keep>),
         manager: &mut Manager,
@@ -225,7 +225,7 @@ impl Builder {
                 (Some(image), None) => raised::again(places, spec, Arc::clone(image), regions)?,
                 (None, _) => match self.further_lane() {
                     Some(lane) => lane.raise(places, spec, id, regions)?,
-                    None => load(places, spec, &plans[index], &around, &stubs(spec, first))?,
+                    None => load(places, spec, &mut plans[index], &around, &stubs(spec, first))?,
                 },
             });
         }

@@ -51,9 +51,9 @@ impl Held<'_> {
         wait: bool,
     ) -> Result<Made, BuildError> {
         self.make(index, spec, wait, |this, first| {
-            let plan = link::plan(spec, &spec.roots(&this.domains[index].roots))?;
+            let mut plan = link::plan(spec, &spec.roots(&this.domains[index].roots))?;
             let around = Surroundings { regions: this.regions.as_slice(), map: &this.supply.map, entry: None };
-            Ok(load::load(&mut this.supply.places.draw(), spec, &plan, &around, &stubs(spec, first))?)
+            Ok(load::load(&mut this.supply.places.draw(), spec, &mut plan, &around, &stubs(spec, first))?)
         })
     }
 
