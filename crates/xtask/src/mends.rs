@@ -93,6 +93,11 @@ const PARTS: &[Part] = &[
         ],
     },
     Part {
+        sources: "verifier/src",
+        list: include_str!("../planted/verifier.txt"),
+        suites: &[suite("sfi-verifier", "verifier", &["--test", "final_text", "--test", "instructions"])],
+    },
+    Part {
         sources: "crates/cli/src",
         list: include_str!("../planted/cli.txt"),
         suites: &[
