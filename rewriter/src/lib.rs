@@ -101,12 +101,17 @@ fn rewrite_object(object: &Object<'_>, options: &Options) -> Result<Output, Vec<
     let facts = Facts::new(&code, &addresses, &unwind, &found, (options.mode, options.budget));
     refusals.extend(facts.check_landings());
     let mut stats = r15::count(&code, facts.graph, facts.r15, facts.slots);
-    let emitters = emit_all(&facts, &mut stats, refusals)?;
+    let mut emitters = emit_all(&facts, &mut stats, refusals)?;
     // The text is laid out without the decoded instructions and most facts about them.
     let Found { graph, effects, states, stops, live, counts, pads, r15, slots, arrays } = found;
     drop((effects, states, stops, live, counts));
     let units = graph.into_units();
     let code = Originals::new(code);
+    // In mode match a store and its check stay together, so ends are not shared. A budgeted text
+    // would pay for each jump to one.
+    if options.mode != Mode::Match && !options.budget {
+        share_ends(&mut emitters, &units);
+    }
     let texts = lay_out_all(&code, emitters, &mut stats);
     let found = (&units, &pads, &r15, &slots, &arrays);
     output((&code, &addresses, &unwind), found, texts, stats, options)
@@ -125,11 +130,6 @@ fn emit_all(
         if let Err(more) = transform::Transform::section(facts, index, &mut emitter, stats) {
             refusals.extend(more);
         }
-        // In mode match a store and its check stay together, so ends are not shared. A budgeted
-        // text would pay for each jump to one.
-        if facts.mode != Mode::Match && !facts.budget {
-            share::ends(&mut emitter, &facts.graph.unit);
-        }
         next_label = emitter.next_label();
         emitters.push(emitter);
     }
@@ -137,6 +137,17 @@ fn emit_all(
         refusals.extend(charge_all(facts, &mut emitters, next_label));
     }
     if refusals.is_empty() { Ok(emitters) } else { Err(refusals) }
+}
+
+/// Shares the ends of functions in every section.
+fn share_ends(emitters: &mut [emit::Emitter], units: &PerInsn<u32>) {
+    let mut next_label = emitters.last().map_or(0, emit::Emitter::next_label);
+    for emitter in emitters {
+        // Labels of several sections differ.
+        emitter.set_next_label(next_label);
+        share::ends(emitter, units);
+        next_label = emitter.next_label();
+    }
 }
 
 /// Lays out the code of every section. Its parts are dropped as soon as it has a place.

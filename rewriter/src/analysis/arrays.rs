@@ -120,7 +120,7 @@ fn is_line(
     (live, spent): (&Liveness, &Spent),
     (switch, jump): (&Switch, InsnIndex),
 ) -> bool {
-    let [load, sum, last] = [switch.load, switch.sum, jump].map(|at| &code.insns[at].ins);
+    let [load, sum, last] = [switch.load, switch.sum, jump].map(|at| code.ins(at));
     let target = last.op0_register();
     let base = load.memory_base();
     let names_r15 = |ins: &Instruction| {
@@ -162,7 +162,7 @@ fn idle_base(
     (live, spent): (&Liveness, &Spent),
     (switch, jump): (&Switch, InsnIndex),
 ) -> Option<InsnIndex> {
-    let load = &code.insns[switch.load].ins;
+    let load = code.ins(switch.load);
     let base = load.memory_base();
     let untouched = |at: InsnIndex| (effects[at].uses | effects[at].writes) & bit(base) == 0;
     let mut behind = switch.load.next().until(jump).filter(|at| *at != switch.sum);
@@ -176,8 +176,8 @@ fn idle_base(
     while !graph.label[here] {
         here = here.before().filter(|&before| graph.next(before) == Some(here))?;
         let insn = &code.insns[here];
-        let makes = insn.ins.mnemonic() == Mnemonic::Lea && insn.ins.op0_register() == base;
-        if makes && insn.ins.is_ip_rel_memory_operand() {
+        let makes = code.form(insn).mnemonic() == Mnemonic::Lea && code.form(insn).op0_register() == base;
+        if makes && code.form(insn).is_ip_rel_memory_operand() {
             return Some(here);
         }
         let passes = match insn.flow {

@@ -7,29 +7,25 @@
 use crate::analysis::flow::FlowGraph;
 use crate::analysis::regs::{AllEffects, bit};
 use crate::object::address::Addresses;
-use crate::object::decode::{Code, Flow, InsnIndex, PerInsn};
+use crate::object::decode::{Code, Flow, InsnIndex, InsnSet};
 use iced_x86::{Mnemonic, OpKind, Register};
 
-/// Says for each instruction whether %al may hold a count before it.
-pub(crate) fn counts(
-    code: &Code<'_, '_>,
-    addresses: &Addresses,
-    graph: &FlowGraph,
-    effects: &AllEffects,
-) -> PerInsn<bool> {
-    let mut reached = code.per_insn(false);
-    let mut holds = code.per_insn(false);
+/// Returns the instructions before which %al may hold a count.
+pub(crate) fn counts(code: &Code<'_, '_>, addresses: &Addresses, graph: &FlowGraph, effects: &AllEffects) -> InsnSet {
+    let mut reached = code.no_insns();
+    let mut holds = code.no_insns();
     let named = |at: &InsnIndex| graph.entry[*at] || addresses.taken[*at];
     let mut work: Vec<InsnIndex> = code.indexes().filter(named).collect();
     for &at in &work {
-        (reached[at], holds[at]) = (true, true);
+        reached.insert(at);
+        holds.insert(at);
     }
     while let Some(at) = work.pop() {
         let after = match code.insns[at].flow {
             Flow::Call(_) | Flow::CallIndirect => false,
             _ if effects[at].writes & bit(Register::RAX) == 0 => holds[at],
             _ => {
-                let ins = &code.insns[at].ins;
+                let ins = code.ins(at);
                 let address = ins.mnemonic() == Mnemonic::Lea
                     || (ins.mnemonic() == Mnemonic::Mov && ins.op1_kind() == OpKind::Memory);
                 !(address && ins.op0_register() == Register::RAX)
@@ -37,14 +33,18 @@ pub(crate) fn counts(
         };
         graph.successors(code, at, |next| {
             if !reached[next] || (after && !holds[next]) {
-                reached[next] = true;
-                holds[next] |= after;
+                reached.insert(next);
+                if after {
+                    holds.insert(next);
+                }
                 work.push(next);
             }
         });
     }
     for at in code.indexes() {
-        holds[at] |= !reached[at];
+        if !reached[at] {
+            holds.insert(at);
+        }
     }
     holds
 }

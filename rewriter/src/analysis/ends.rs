@@ -21,10 +21,14 @@ use sfi_contract::names;
 
 /// Returns the calls and labels of padding after which the new code stops.
 pub(crate) fn find(code: &Code<'_, '_>, graph: &FlowGraph, states: &States) -> HashSet<InsnIndex> {
-    let mut reached = code.per_insn(false);
+    let mut reached = code.no_insns();
     for at in code.indexes() {
         let lands = graph.is_special(at) && graph.landing(at).is_some();
-        graph.successors(code, at, |to| reached[to] |= to != at.next() || lands);
+        graph.successors(code, at, |to| {
+            if to != at.next() || lands {
+                reached.insert(to);
+            }
+        });
     }
     let stops = |&at: &InsnIndex| {
         let Some(behind) = behind(code, graph, at) else { return false };

@@ -8,7 +8,7 @@
 use crate::analysis::depth::{Height, States};
 use crate::analysis::receive::Far;
 use crate::object::address::{Addresses, insn_of};
-use crate::object::decode::{Code, Flow, Insn, InsnIndex, PerInsn};
+use crate::object::decode::{Code, Flow, Insn, InsnIndex, InsnSet, PerInsn};
 use crate::object::read::Place;
 use crate::unwind::{Landing, Unwind};
 use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
@@ -99,15 +99,15 @@ impl<T> std::ops::IndexMut<u32> for PerUnit<T> {
 pub(crate) struct FlowGraph {
     ways: PerInsn<Way>,
     /// Instructions that code or data names: branch targets, symbols, taken addresses.
-    pub label: PerInsn<bool>,
+    pub label: InsnSet,
     /// Targets of jumps that come after them in the section, with little code in between, and no
     /// call.
-    pub looped: PerInsn<bool>,
+    pub looped: InsnSet,
     /// Instructions at the end of a symbol's extent.
-    pub end: PerInsn<bool>,
+    pub end: InsnSet,
     /// Instructions where functions begin. They are called, exported, or taken as an address and
     /// named by a function symbol.
-    pub entry: PerInsn<bool>,
+    pub entry: InsnSet,
     /// Those of them that are functions only because their address is taken and no jump of their
     /// unit can lead there.
     pub presumed: Vec<InsnIndex>,
@@ -337,11 +337,11 @@ pub(crate) fn build(
     unwind: &Unwind,
     inner: &HashSet<InsnIndex>,
 ) -> FlowGraph {
-    let mut label = code.per_insn(false);
-    let mut entry = code.per_insn(false);
-    let mut end = code.per_insn(false);
-    let mut jumped = code.per_insn(false);
-    let mut looped = code.per_insn(false);
+    let mut label = code.no_insns();
+    let mut entry = code.no_insns();
+    let mut end = code.no_insns();
+    let mut jumped = code.no_insns();
+    let mut looped = code.no_insns();
     let mut ways = ways(code);
     let mut called = None;
     for (at, way) in ways.iter_enumerated() {
@@ -352,51 +352,54 @@ pub(crate) fn build(
             continue;
         }
         let target = InsnIndex::from(way.target as usize);
-        label[target] = true;
+        label.insert(target);
         if way.kind == WayKind::Next {
-            entry[target] = true;
+            entry.insert(target);
         } else {
-            jumped[target] = true;
+            jumped.insert(target);
             let small = code.insns[at].end() <= u64::from(code.insns[target].offset) + SMALL_LOOP;
-            looped[target] |= target <= at && small && called.is_none_or(|call| call < target);
+            if target <= at && small && called.is_none_or(|call| call < target) {
+                looped.insert(target);
+            }
         }
     }
-    for (target, taken) in addresses.taken.iter_enumerated() {
-        label[target] |= taken;
+    for target in addresses.taken.iter() {
+        label.insert(target);
     }
     for (_, landing) in unwind.landings() {
-        label[landing.pad] = true;
-        jumped[landing.pad] = true;
+        label.insert(landing.pad);
+        jumped.insert(landing.pad);
     }
     for (index, symbol) in code.object.symbols.iter().enumerate() {
         let Place::Section(section) = symbol.place else { continue };
         if let Some(behind) = code.at(section, symbol.end()) {
-            end[behind] = true;
+            end.insert(behind);
         }
         let Some(target) = code.at(section, symbol.value) else { continue };
-        label[target] = true;
+        label.insert(target);
         let function = symbol.is_function();
         // A local function that only jumps reach is a function, unless its name is that of a cold
         // part. A label that switches reach is none.
         let cold = jumped[target] && code.begins_cold_part(target);
         let inside = cold || addresses.taken[target] || code.is_padded_part(index, target);
         if symbol.is_open() || (function && (addresses.pointed[target] || !inside)) {
-            entry[target] = true;
+            entry.insert(target);
         }
     }
     // A taken label outside every function's extent is a function that lacks a symbol. But a switch
     // may name the padding behind its function, see `ends`.
     let mut presumed = Vec::new();
-    for (at, insn) in code.each().filter(|(at, _)| addresses.taken[*at] && !inner.contains(at)) {
+    for at in addresses.taken.iter().filter(|at| !inner.contains(at)) {
+        let insn = &code.insns[at];
         let behind_switch = insn.is_nop() && end[at] && !addresses.pointed[at];
         if !entry[at] && !behind_switch && function_around(code, insn).is_none() {
-            entry[at] = true;
+            entry.insert(at);
             presumed.push(at);
         }
     }
     // Functions share the trap of their section, and nothing else.
     for section in &code.sections {
-        entry[section.trap] = true;
+        entry.insert(section.trap);
     }
     let unit = units(code, &ways, addresses, unwind, &entry);
     // A taken label in a unit without an indirect jump is a function too: no jump could reach it,
@@ -406,15 +409,15 @@ pub(crate) fn build(
     let inside = |at: InsnIndex| !entry[at] && function_around(code, &code.insns[at]).is_some();
     let far = Far::find(code, addresses, &unit, inside);
     let receivers: HashSet<InsnIndex> = far.all().collect();
-    for at in code.indexes().filter(|at| addresses.taken[*at] && !inner.contains(at)) {
+    for at in addresses.taken.iter().filter(|at| !inner.contains(at)) {
         if !entry[at] && !jumping.contains(&unit[at]) && !receivers.contains(&at) {
-            entry[at] = true;
+            entry.insert(at);
             presumed.push(at);
         }
     }
     let mut interior = HashMap::<u32, Vec<InsnIndex>>::new();
     let mut pointed = HashMap::<u32, Vec<InsnIndex>>::new();
-    for at in code.indexes().filter(|&at| addresses.taken[at] && !entry[at] && !receivers.contains(&at)) {
+    for at in addresses.taken.iter().filter(|&at| !entry[at] && !receivers.contains(&at)) {
         interior.entry(unit[at]).or_default().push(at);
         if addresses.pointed[at] {
             pointed.entry(unit[at]).or_default().push(at);
@@ -460,7 +463,7 @@ fn units(
     ways: &PerInsn<Way>,
     addresses: &Addresses,
     unwind: &Unwind,
-    entry: &PerInsn<bool>,
+    entry: &InsnSet,
 ) -> PerInsn<u32> {
     let mut parent: PerInsn<InsnIndex> = code.indexes().collect();
     for (at, way) in ways.iter_enumerated() {
@@ -485,8 +488,8 @@ fn units(
     }
     // Code that only a taken label reaches (computed goto) belongs to the function whose symbol
     // contains it.
-    for (at, insn) in code.each().filter(|(at, _)| addresses.taken[*at] && !entry[*at]) {
-        if let Some(first) = function_around(code, insn) {
+    for at in addresses.taken.iter().filter(|at| !entry[*at]) {
+        if let Some(first) = function_around(code, &code.insns[at]) {
             join(&mut parent, at, first);
         }
     }

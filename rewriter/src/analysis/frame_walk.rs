@@ -22,7 +22,7 @@ type Walk = u32;
 /// Refuses reads of return addresses through copies of the frame pointer.
 pub(crate) fn check(code: &Code<'_, '_>, graph: &FlowGraph, effects: &AllEffects, states: &States) -> Vec<Refusal> {
     let copies = |at: &InsnIndex| {
-        let ins = &code.insns[*at].ins;
+        let ins = code.ins(*at);
         ins.mnemonic() == Mnemonic::Mov
             && ins.op1_register() == Register::RBP
             && ins.op0_register() != Register::RSP
@@ -52,7 +52,7 @@ pub(crate) fn check(code: &Code<'_, '_>, graph: &FlowGraph, effects: &AllEffects
         }
     }
     let reads = |at: &InsnIndex| {
-        let ins = &code.insns[*at].ins;
+        let ins = code.ins(*at);
         let walk = before.get(at).copied().unwrap_or(0);
         let copied = ![Register::RSP, Register::RBP].contains(&ins.memory_base());
         let place = offset(walk, ins.memory_base()).map(|offset| offset + ins.memory_displacement64() as i64);
@@ -79,7 +79,7 @@ fn transfer(
     places: &mut HashSet<(u32, Register, i64)>,
 ) -> Walk {
     let insn = &code.insns[at];
-    let ins = &insn.ins;
+    let ins = code.form(insn);
     if matches!(insn.flow, Flow::Call(_) | Flow::CallIndirect) {
         let kept = crate::analysis::regs::callee_saved() & 0xffff;
         return walk & (kept | kept << 16);

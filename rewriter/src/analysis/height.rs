@@ -11,7 +11,7 @@ use crate::analysis::interned::Interned;
 use crate::analysis::regs::{AllEffects, Effects, Set, bit};
 use crate::object::decode::{Code, Flow, Insn, InsnIndex, PerInsn};
 use crate::refusal::{Reason, Refusal};
-use iced_x86::{Mnemonic, OpKind, Register};
+use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 
 const UNSEEN: State = State { rsp: Height::Unseen, rbp: Height::Unseen };
 /// The registers whose heights are known.
@@ -99,7 +99,7 @@ fn transfer(code: &Code<'_, '_>, effects: &AllEffects, at: InsnIndex, state: Sta
     if effects[at].writes & POINTERS == 0 {
         return state;
     }
-    let ins = &code.insns[at].ins;
+    let ins = code.ins(at);
     let State { rsp, rbp } = state;
     let wrote_rbp = effects[at].writes & bit(Register::RBP) != 0;
     let keep_rbp = |rbp: Height| if wrote_rbp { Height::Computed } else { rbp };
@@ -168,7 +168,7 @@ pub(crate) fn check_returns(code: &Code<'_, '_>, graph: &FlowGraph, states: &Sta
 /// a function's end.
 fn is_behind_restore(code: &Code<'_, '_>, at: InsnIndex) -> bool {
     let line = code.insns[..at].iter().rev().take_while(|insn| insn.flow == Flow::Next);
-    line.map(|insn| &insn.ins).any(|ins| {
+    line.map(|insn| code.form(insn)).any(|ins| {
         matches!(ins.mnemonic(), Mnemonic::Lea | Mnemonic::Mov)
             && ins.op0_register() == Register::RSP
             && ins.memory_base() != Register::RSP
@@ -180,7 +180,7 @@ fn is_behind_restore(code: &Code<'_, '_>, at: InsnIndex) -> bool {
 pub(crate) fn check_return_addresses(code: &Code<'_, '_>, effects: &AllEffects, states: &States) -> Vec<Refusal> {
     let mut refusals = Vec::new();
     for (at, insn) in code.each() {
-        let ins = &insn.ins;
+        let ins = code.form(insn);
         if insn.is_nop() {
             continue;
         }
@@ -203,8 +203,8 @@ pub(crate) fn check_return_addresses(code: &Code<'_, '_>, effects: &AllEffects, 
             _ => {}
         }
         // pop computes its memory operand's address after moving rsp.
-        let touched = touches_return_address(insn, &states[at]) && ins.mnemonic() != Mnemonic::Pop;
-        if touched && !reads_return_address(insn, &effects[at], &states[at]) {
+        let touched = touches_return_address(code, insn, &states[at]) && ins.mnemonic() != Mnemonic::Pop;
+        if touched && !reads_return_address(code, at, &effects[at], &states[at]) {
             found = Some("the operand is the return address");
         }
         if let Some(detail) = found {
@@ -222,8 +222,8 @@ fn overlaps_return_address(from: i64, size: i64) -> bool {
 
 /// Says whether an instruction's memory operand is the return address or a part of it. Fences do
 /// not count, because they change nothing at any address.
-fn touches_return_address(insn: &Insn, state: &State) -> bool {
-    let ins = &insn.ins;
+fn touches_return_address(code: &Code<'_, '_>, insn: &Insn, state: &State) -> bool {
+    let ins = code.form(insn);
     let operand = (0..ins.op_count()).any(|op| ins.op_kind(op) == OpKind::Memory);
     if !operand || ins.mnemonic() == Mnemonic::Lea || ins.memory_index() != Register::None || insn.disp_reloc.is_some()
     {
@@ -236,20 +236,20 @@ fn touches_return_address(insn: &Insn, state: &State) -> bool {
     };
     let size = ins.memory_size().size() as i64;
     let place = |height: i64| (ins.memory_displacement64() as i64).wrapping_sub(height);
-    matches!(base, Height::Known(height) if overlaps_return_address(place(height), size)) && !is_fence(insn)
+    matches!(base, Height::Known(height) if overlaps_return_address(place(height), size)) && !is_fence(insn, ins)
 }
 
 /// Says whether an instruction reads the return address or a part of it, and changes none of it.
-pub(crate) fn reads_return_address(insn: &Insn, effects: &Effects, state: &State) -> bool {
-    let pushes = insn.ins.mnemonic() == Mnemonic::Push;
-    let reads = effects.memory_read && (!effects.memory_write || pushes) && insn.ins.mnemonic() != Mnemonic::Pop;
-    reads && insn.flow == Flow::Next && !insn.is_nop() && touches_return_address(insn, state)
+pub(crate) fn reads_return_address(code: &Code<'_, '_>, at: InsnIndex, effects: &Effects, state: &State) -> bool {
+    let (insn, mnemonic) = (&code.insns[at], code.ins(at).mnemonic());
+    let reads =
+        effects.memory_read && (!effects.memory_write || mnemonic == Mnemonic::Push) && mnemonic != Mnemonic::Pop;
+    reads && insn.flow == Flow::Next && !insn.is_nop() && touches_return_address(code, insn, state)
 }
 
 /// Says whether an instruction is a fence like `lock or $0,(%rsp)`, which changes nothing at any
 /// address.
-fn is_fence(insn: &Insn) -> bool {
-    let ins = &insn.ins;
+fn is_fence(insn: &Insn, ins: &Instruction) -> bool {
     ins.has_lock_prefix()
         && matches!(ins.mnemonic(), Mnemonic::Or | Mnemonic::Add)
         && insn.imm_reloc.is_none()

@@ -22,7 +22,7 @@ impl<T: Copy + Eq + Hash> Interned<T> {
     /// Stores the values of all instructions.
     pub(crate) fn new(all: impl Iterator<Item = T>) -> Interned<T> {
         let mut interned = Interned::empty();
-        interned.of.reserve(all.size_hint().0);
+        interned.reserve(all.size_hint().0);
         let mut last = None;
         for value in all {
             // Neighbours often have equal values.
@@ -34,6 +34,11 @@ impl<T: Copy + Eq + Hash> Interned<T> {
             interned.push(number);
         }
         interned
+    }
+
+    /// Has room for so many instructions.
+    pub(crate) fn reserve(&mut self, insns: usize) {
+        self.of.reserve_exact(insns);
     }
 
     /// Adds an instruction whose value has this number.

@@ -240,8 +240,7 @@ impl Search<'_, '_, '_, '_> {
         for leaf in leaves {
             let found = match leaf {
                 Leaf::Sum(by) => {
-                    let relocated =
-                        self.code.insns[by].ins.op1_kind() == OpKind::Memory && !self.graph.has_interior(at);
+                    let relocated = self.code.ins(by).op1_kind() == OpKind::Memory && !self.graph.has_interior(at);
                     match self.switch(by) {
                         Some(targets) => {
                             sums = true;
@@ -276,9 +275,9 @@ impl Search<'_, '_, '_, '_> {
         let before = at.before().map(|before| &self.code.insns[before]);
         let gives_up = |insn: &Insn| {
             insn.section == self.code.insns[at].section
-                && match insn.ins.mnemonic() {
+                && match self.code.form(insn).mnemonic() {
                     Mnemonic::Pop | Mnemonic::Leave => true,
-                    Mnemonic::Add => insn.ins.op0_register() == Register::RSP,
+                    Mnemonic::Add => self.code.form(insn).op0_register() == Register::RSP,
                     _ => false,
                 }
         };
@@ -287,7 +286,7 @@ impl Search<'_, '_, '_, '_> {
 
     /// Returns the entries of the switch tables that are one summand of a sum.
     fn switch(&self, by: InsnIndex) -> Option<Vec<InsnIndex>> {
-        let summands = summands(&self.code.insns[by].ins)?;
+        let summands = summands(self.code.ins(by))?;
         let proven = summands.into_iter().filter(|register| register.is_gpr64()).find_map(|summand| {
             let leaves = self.reach.leaves(by, summand);
             let tables: Option<Vec<&[InsnIndex]>> = leaves
@@ -307,7 +306,7 @@ impl Search<'_, '_, '_, '_> {
     /// Says whether all values of a jump's target are sums with the form of a switch.
     fn has_form(&self, at: InsnIndex) -> bool {
         let is = |leaf: &Leaf| match leaf {
-            Leaf::Sum(by) => summands(&self.code.insns[*by].ins).is_some_and(|both| self.is_entry(*by, both)),
+            Leaf::Sum(by) => summands(self.code.ins(*by)).is_some_and(|both| self.is_entry(*by, both)),
             _ => false,
         };
         self.reach.target(at).is_some_and(|leaves| leaves.iter().all(is))
@@ -316,13 +315,13 @@ impl Search<'_, '_, '_, '_> {
     /// Returns the parts of a switch that reads one table, if its base is in a register that no
     /// call may change.
     fn one_table(&self, at: InsnIndex) -> Option<Switch> {
-        let jump = &self.code.insns[at].ins;
+        let jump = self.code.ins(at);
         if jump.op0_kind() != OpKind::Register {
             return None;
         }
         let only = |leaves: HashSet<Leaf>| (leaves.len() == 1).then(|| leaves.into_iter().next()).flatten();
         let Some(Leaf::Sum(sum)) = only(self.reach.leaves(at, jump.op0_register())) else { return None };
-        let ins = &self.code.insns[sum].ins;
+        let ins = self.code.ins(sum);
         let adds = ins.mnemonic() == Mnemonic::Add && ins.op1_kind() == OpKind::Register;
         let load = self.entry(sum, ins.op0_register(), ins.op1_register()).filter(|_| adds)?;
         let named = |leaf: &Leaf| match leaf {
@@ -356,14 +355,14 @@ impl Search<'_, '_, '_, '_> {
                 && (ins.memory_base(), ins.memory_index_scale()) == (base, 4)
                 && ins.memory_displacement64() == 0
         };
-        line.next().filter(|(_, insn)| loads(&insn.ins)).map(|(at, _)| at)
+        line.next().filter(|(_, insn)| loads(self.code.form(insn))).map(|(at, _)| at)
     }
 
     /// Returns the labels of the jump's unit in the array of pointers that a memory operand reads
     /// an element of.
     fn array(&self, jump: InsnIndex, by: InsnIndex) -> Option<Vec<InsnIndex>> {
         let insn = &self.code.insns[by];
-        let base = insn.ins.memory_base();
+        let base = self.code.form(insn).memory_base();
         let mut labels = Vec::new();
         if base == Register::None || base == Register::RIP {
             labels.extend(self.labels(jump, by)?);
@@ -383,7 +382,7 @@ impl Search<'_, '_, '_, '_> {
         let reloc = self.code.disp_reloc(insn).or(self.code.imm_reloc(insn))?;
         let symbol = &self.code.object.symbols[reloc.symbol];
         let Place::Section(section) = symbol.place else { return None };
-        let relative = insn.ins.memory_base() == Register::RIP;
+        let relative = self.code.form(insn).memory_base() == Register::RIP;
         let bias = if relative { insn.behind_displacement() } else { 0 };
         let start = symbol.value.wrapping_add_signed(reloc.addend.wrapping_add(bias));
         let pointers = self.tables.pointers.get(&section)?;

@@ -27,7 +27,8 @@ pub(crate) fn liveness(code: &Code<'_, '_>, graph: &FlowGraph, rounds: &Rounds, 
     let call_clobbered = GPRS & !callee_saved();
     // Registers that each unit writes itself or lets unknown callees write.
     let mut clobbered: PerUnit<Set> = PerUnit::new(code, 0);
-    let named = |insn: &Insn, is: Mnemonic| insn.ins.mnemonic() == is && insn.ins.op0_register() == Register::RAX;
+    let named =
+        |insn: &Insn, is: Mnemonic| code.form(insn).mnemonic() == is && code.form(insn).op0_register() == Register::RAX;
     let mut saving = PerUnit::new(code, false);
     let mut writing = PerUnit::new(code, false);
     // In a unit with several entries it is not known which of them writes rax.
@@ -98,7 +99,7 @@ pub(crate) fn liveness(code: &Code<'_, '_>, graph: &FlowGraph, rounds: &Rounds, 
                 (effects[at].uses, 0)
             }
             Flow::Stop => (0, 0),
-            Flow::Next if insn.ins.mnemonic() == Mnemonic::Syscall => {
+            Flow::Next if code.form(insn).mnemonic() == Mnemonic::Syscall => {
                 (arguments() | bits(&[Register::RAX]) | callee_saved(), 0)
             }
             // Control falls off the section's end into a trap, which needs no flags.
@@ -116,7 +117,7 @@ pub(crate) fn liveness(code: &Code<'_, '_>, graph: &FlowGraph, rounds: &Rounds, 
 /// Says whether a repeated string instruction runs at least once, because its count is a number
 /// that is not zero. Then its flags are those of a comparison.
 fn surely_runs(code: &Code<'_, '_>, graph: &FlowGraph, effects: &AllEffects, at: InsnIndex) -> bool {
-    let repeated = &code.insns[at].ins;
+    let repeated = code.ins(at);
     let count = bits(&[Register::RCX]);
     if !repeated.is_string_instruction() || !(repeated.has_rep_prefix() || repeated.has_repne_prefix()) {
         return false;
@@ -127,7 +128,7 @@ fn surely_runs(code: &Code<'_, '_>, graph: &FlowGraph, effects: &AllEffects, at:
             return false;
         }
         if effects[before].writes & count != 0 {
-            let ins = &code.insns[before].ins;
+            let ins = code.ins(before);
             let whole = ins.mnemonic() == Mnemonic::Mov && ins.op0_register().size() >= 4;
             return whole
                 && code.insns[before].imm_reloc.is_none()

@@ -32,7 +32,7 @@ use crate::analysis::r15::slot::Slots;
 use crate::analysis::regs::AllEffects;
 use crate::analysis::rounds::Rounds;
 use crate::object::address::Addresses;
-use crate::object::decode::{Code, InsnIndex, PerInsn};
+use crate::object::decode::{Code, InsnIndex, InsnSet};
 use crate::refusal::{Reason, Refusal};
 use crate::unwind::Unwind;
 use foldhash::{HashSet, HashSetExt};
@@ -47,8 +47,8 @@ pub(crate) struct Found {
     /// Calls that a trap follows.
     pub stops: HashSet<InsnIndex>,
     pub live: Liveness,
-    /// Says for each instruction whether %al may hold a count of vector registers (see `count`).
-    pub counts: PerInsn<bool>,
+    /// Instructions before which %al may hold a count of vector registers (see `count`).
+    pub counts: InsnSet,
     pub pads: Pads,
     pub r15: Homes,
     pub slots: Slots,
@@ -63,7 +63,7 @@ pub(crate) fn run(
     unwind: &Unwind,
     (mode, budget): (Mode, bool),
 ) -> (Found, Vec<Refusal>) {
-    let mut effects = regs::effects(&code.insns);
+    let mut effects = regs::effects(code);
     let mut graph = inner::graph(code, addresses, unwind, &effects);
     let budgeted = if budget { regs::bit(sfi_contract::budget::REGISTER) } else { 0 };
     let names = |at: &InsnIndex| !code.insns[*at].is_nop() && (effects[*at].uses | effects[*at].writes) & budgeted != 0;

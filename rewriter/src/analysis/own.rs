@@ -45,7 +45,7 @@ pub(crate) fn check(
     stops: &HashSet<InsnIndex>,
 ) -> Vec<Refusal> {
     let loads = |at: InsnIndex| {
-        let ins = &code.insns[at].ins;
+        let ins = code.ins(at);
         let frame = matches!(states[at].rbp, Height::Known(_));
         match ins.mnemonic() {
             Mnemonic::Leave => !frame,
@@ -112,14 +112,14 @@ pub(crate) fn check_tails(
         return Vec::new();
     }
     let labels = graph.interior.values().flatten().copied().chain(graph.far.all());
-    let mut work: Vec<InsnIndex> = code.indexes().filter(|&at| graph.entry[at]).chain(labels).collect();
-    let mut reached = code.per_insn(false);
+    let mut work: Vec<InsnIndex> = graph.entry.iter().chain(labels).collect();
+    let mut reached = code.no_insns();
     for at in &work {
-        reached[*at] = true;
+        reached.insert(*at);
     }
     while let Some(at) = work.pop() {
         successors(code, graph, stops, at, |to| {
-            if !std::mem::replace(&mut reached[to], true) {
+            if reached.insert(to) {
                 work.push(to);
             }
         });
@@ -213,7 +213,7 @@ impl Own<'_, '_, '_> {
     }
 
     fn store(&self, at: InsnIndex) -> Option<(Slot, Register)> {
-        let ins = &self.code.insns[at].ins;
+        let ins = self.code.ins(at);
         let pushed = || match self.states[at].rsp {
             Height::Known(height) => Slot::Distance(-8 - height),
             _ => Slot::Pushed,
@@ -241,7 +241,7 @@ impl Own<'_, '_, '_> {
         };
         let stores = || self.stores.get(&(frame, slot)).into_iter().flatten();
         // If the distance is not known, stores through other pointers look alike.
-        let mut beside = stores().filter(|(at, _)| holds(*at, self.code.insns[*at].ins.memory_base())).peekable();
+        let mut beside = stores().filter(|(at, _)| holds(*at, self.code.ins(*at).memory_base())).peekable();
         match slot {
             Slot::Distance(_) if stores().all(own) => stores().next().is_some(),
             // The place serves several variables, one after the other.
@@ -283,8 +283,7 @@ impl Own<'_, '_, '_> {
 
     fn transfer(&self, at: InsnIndex) -> Set {
         let before = self.before[at].unwrap_or(0);
-        let insn = &self.code.insns[at];
-        let ins = &insn.ins;
+        let (insn, ins) = (&self.code.insns[at], self.code.ins(at));
         match insn.flow {
             Flow::Call(dest) => return before & self.kept(dest),
             Flow::CallIndirect => return before & callee_saved(),
@@ -401,7 +400,7 @@ fn leaves(code: &Code<'_, '_>, graph: &FlowGraph, effects: &AllEffects) -> PerUn
             Flow::Call(_) | Flow::CallIndirect => true,
             Flow::Jump(_) | Flow::Branch(_) => graph.target(at).is_none_or(|to| graph.unit[to] != unit),
             Flow::JumpIndirect => !graph.tables.contains_key(&at),
-            Flow::Next => insn.ins.mnemonic() == Mnemonic::Syscall,
+            Flow::Next => code.form(insn).mnemonic() == Mnemonic::Syscall,
             Flow::Return | Flow::Stop => false,
         };
         written[unit] = written[unit].filter(|_| !leaves).map(|set| set | (effects[at].writes & GPRS));

@@ -13,7 +13,7 @@ use crate::analysis::arrays::Arrays;
 use crate::analysis::flow::{FlowGraph, JumpKind};
 use crate::analysis::live::Liveness;
 use crate::analysis::regs::{FLAGS, GPRS, VECTOR_COUNT, bit};
-use crate::object::decode::{Code, Flow, InsnIndex, PerInsn};
+use crate::object::decode::{Code, Flow, InsnIndex, InsnSet};
 use foldhash::{HashMap, HashSet};
 use iced_x86::{Instruction, OpKind, Register};
 
@@ -36,7 +36,7 @@ impl Pads {
         code: &Code<'_, '_>,
         graph: &FlowGraph,
         live: &Liveness,
-        counts: &PerInsn<bool>,
+        counts: &InsnSet,
         arrays: &Arrays,
     ) -> Pads {
         let mut pads = Pads { receivers: graph.far.all().collect(), ..Pads::default() };
@@ -48,7 +48,7 @@ impl Pads {
             }
             jumps.push(at);
             let flags = live.after[at] & FLAGS != 0;
-            if flags || jump_register(&insn.ins, live, counts, at).is_none() {
+            if flags || jump_register(code.form(insn), live, counts, at).is_none() {
                 *pads.units.entry(graph.unit[at]).or_default() |= flags;
             }
         }
@@ -76,12 +76,7 @@ impl Pads {
 }
 
 /// Returns a register that an indirect jump may use for its target: its own operand, or a dead one.
-pub(crate) fn jump_register(
-    ins: &Instruction,
-    live: &Liveness,
-    counts: &PerInsn<bool>,
-    at: InsnIndex,
-) -> Option<Register> {
+pub(crate) fn jump_register(ins: &Instruction, live: &Liveness, counts: &InsnSet, at: InsnIndex) -> Option<Register> {
     let after = live.after[at];
     let own = ins.op0_kind() == OpKind::Register && ![Register::RSP, Register::R15].contains(&ins.op0_register());
     if own && bit(ins.op0_register()) & after == 0 {

@@ -146,7 +146,7 @@ impl<'x, 'o, 'a> Reach<'x, 'o, 'a> {
                 open.entry(unit).or_default().push(at);
             }
             if effects[at].memory_write
-                && let Some((base, place)) = frame_place(&insn.ins, &states[at])
+                && let Some((base, place)) = frame_place(code.form(insn), &states[at])
             {
                 stores.entry((unit, base, place)).or_default().push(at);
             }
@@ -254,7 +254,7 @@ impl<'x, 'o, 'a> Reach<'x, 'o, 'a> {
     /// Returns the origins of an indirect jump's target. It is in a register, or in a place of the
     /// frame whose height is known. `None` if it is elsewhere in memory.
     pub(crate) fn target(&self, jump: InsnIndex) -> Option<HashSet<Leaf>> {
-        let ins = &self.code.insns[jump].ins;
+        let ins = self.code.ins(jump);
         if ins.op0_kind() == OpKind::Register {
             return Some(self.leaves(jump, ins.op0_register()));
         }
@@ -298,7 +298,7 @@ impl<'x, 'o, 'a> Reach<'x, 'o, 'a> {
 
     /// Returns the stores to the place of the frame that an instruction's memory operand is.
     fn stores_to_place_of(&self, at: InsnIndex) -> Option<&[InsnIndex]> {
-        let (base, place) = frame_place(&self.code.insns[at].ins, &self.states[at])?;
+        let (base, place) = frame_place(self.code.ins(at), &self.states[at])?;
         self.stores.get(&(self.graph.unit[at], base, place)).map(Vec::as_slice)
     }
 
@@ -310,8 +310,7 @@ impl<'x, 'o, 'a> Reach<'x, 'o, 'a> {
         leaves: &mut HashSet<Leaf>,
         next: &mut Vec<(InsnIndex, Register)>,
     ) {
-        let insn = &self.code.insns[by];
-        let ins = &insn.ins;
+        let (insn, ins) = (&self.code.insns[by], self.code.ins(by));
         let from = |op| (ins.op_kind(op) == OpKind::Register).then(|| ins.op_register(op).full_register());
         let plain = ins.op_count() >= 1 && from(0) == Some(register.full_register());
         match ins.mnemonic() {
@@ -349,7 +348,7 @@ impl<'x, 'o, 'a> Reach<'x, 'o, 'a> {
     /// Handles the stores to a place of the frame.
     fn stored(&self, stores: &[InsnIndex], leaves: &mut HashSet<Leaf>, next: &mut Vec<(InsnIndex, Register)>) {
         for &store in stores {
-            let ins = &self.code.insns[store].ins;
+            let ins = self.code.ins(store);
             if ins.mnemonic() == Mnemonic::Mov && ins.op1_kind() == OpKind::Register {
                 next.push((store, ins.op1_register().full_register()));
             } else {

@@ -91,13 +91,14 @@ impl Far {
 
 /// Says whether an instruction is `mov %rsp,m`, or the second of `mov %rsp,%r ; mov %r,m`.
 fn saves_stack(code: &Code<'_, '_>, at: InsnIndex) -> bool {
-    let ins = &code.insns[at].ins;
+    let ins = code.ins(at);
     let before =
         || at.before().map(|before| &code.insns[before]).filter(|before| before.section == code.insns[at].section);
     let copied = |before: &crate::object::decode::Insn| {
-        before.ins.mnemonic() == Mnemonic::Mov
-            && before.ins.op0_register() == ins.op1_register()
-            && before.ins.op1_register() == Register::RSP
+        let copy = code.form(before);
+        copy.mnemonic() == Mnemonic::Mov
+            && copy.op0_register() == ins.op1_register()
+            && copy.op1_register() == Register::RSP
     };
     ins.mnemonic() == Mnemonic::Mov
         && ins.op0_kind() == OpKind::Memory
@@ -113,7 +114,7 @@ fn is_far_jump(code: &Code<'_, '_>, at: InsnIndex) -> bool {
         return false;
     }
     let line = code.insns[..at].iter().rev().take(NEAR);
-    let line = line.take_while(|i| i.flow == Flow::Next && i.section == insn.section).map(|i| &i.ins);
+    let line = line.take_while(|i| i.flow == Flow::Next && i.section == insn.section).map(|i| code.form(i));
     let line: Vec<&Instruction> = line.collect();
     let moves_to = |ins: &Instruction, register: Register| {
         ins.mnemonic() == Mnemonic::Mov && ins.op0_kind() == OpKind::Register && ins.op0_register() == register

@@ -1,7 +1,8 @@
 //! Phase 5: the registers and flags that each instruction of the original code reads and writes.
 
 use crate::analysis::interned::Interned;
-use crate::object::decode::{Insn, PerInsn};
+use crate::object::decode::Code;
+use crate::object::forms::is_nop;
 use iced_x86::{
     Instruction, InstructionInfoFactory, InstructionInfoOptions, Mnemonic, OpAccess, OpKind, Register, RflagsBits,
 };
@@ -84,12 +85,13 @@ pub(crate) struct Effects {
 pub(crate) type AllEffects = Interned<Effects>;
 
 /// Returns the effects of every instruction.
-pub(crate) fn effects(insns: &PerInsn<Insn>) -> AllEffects {
-    let mut known = Known::new(insns.len());
+pub(crate) fn effects(code: &Code<'_, '_>) -> AllEffects {
+    let mut known = Known::new(code.forms.len());
     let mut all = AllEffects::empty();
-    for insn in insns {
-        let number = known.number(insn, &mut all);
-        all.push(number);
+    let numbers: Vec<u32> = code.forms.iter().map(|form| known.number(form, &mut all)).collect();
+    all.reserve(code.insns.len());
+    for insn in &code.insns {
+        all.push(numbers[usize::from(insn.form)]);
     }
     all
 }
@@ -97,8 +99,7 @@ pub(crate) fn effects(insns: &PerInsn<Insn>) -> AllEffects {
 /// The effects of the last instructions.
 pub(crate) struct Known {
     factory: InstructionInfoFactory,
-    /// Instructions without target and displacement, with the numbers of their effects. Their
-    /// places do not count.
+    /// Forms without target and displacement, with the numbers of their effects.
     last: Vec<Option<(Instruction, u32)>>,
 }
 
@@ -107,14 +108,14 @@ const KNOWN: usize = 4096;
 
 impl Known {
     /// Knows nothing yet. Has room for the forms of so many instructions.
-    pub(crate) fn new(insns: usize) -> Known {
-        let size = (insns / 4).next_power_of_two().min(KNOWN);
+    pub(crate) fn new(forms: usize) -> Known {
+        let size = (forms / 4).next_power_of_two().min(KNOWN);
         Known { factory: InstructionInfoFactory::new(), last: vec![None; size] }
     }
 
     /// Returns the number of an instruction's effects in `all`.
-    pub(crate) fn number(&mut self, insn: &Insn, all: &mut AllEffects) -> u32 {
-        let mut form = insn.ins;
+    pub(crate) fn number(&mut self, ins: &Instruction, all: &mut AllEffects) -> u32 {
+        let mut form = *ins;
         if form.op0_kind() == OpKind::NearBranch64 {
             form.set_near_branch64(0);
         }
@@ -134,7 +135,7 @@ impl Known {
         match self.last[place] {
             Some((same, number)) if same == form => number,
             _ => {
-                let number = all.number(one(&mut self.factory, insn));
+                let number = all.number(one(&mut self.factory, ins));
                 self.last[place] = Some((form, number));
                 number
             }
@@ -158,11 +159,10 @@ fn ignores_value(ins: &Instruction) -> bool {
     matches!(ins.mnemonic(), Add | And | Cmp | Mov | Sub | Test) && number(1)
 }
 
-fn one(factory: &mut InstructionInfoFactory, insn: &Insn) -> Effects {
-    if insn.is_nop() {
+fn one(factory: &mut InstructionInfoFactory, ins: &Instruction) -> Effects {
+    if is_nop(ins) {
         return Effects::default();
     }
-    let ins = &insn.ins;
     let info = factory.info_options(ins, InstructionInfoOptions::NONE);
     let mut out = Effects::default();
     for used in info.used_registers() {
@@ -264,7 +264,7 @@ fn one(factory: &mut InstructionInfoFactory, insn: &Insn) -> Effects {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::object::decode::{Flow, InsnIndex};
+    use crate::object::decode::InsnIndex;
     use iced_x86::{Decoder, DecoderOptions};
 
     /// Instructions that differ in one part, with and without other effects.
@@ -303,19 +303,10 @@ mod tests {
 
     #[test]
     fn known_effects_are_those_of_the_instruction() {
-        let insns: Vec<Insn> = (ALIKE.iter())
-            .map(|bytes| Insn {
-                ins: Decoder::new(64, bytes, DecoderOptions::NONE).decode(),
-                section: 0,
-                offset: 0,
-                disp_reloc: None,
-                imm_reloc: None,
-                disp_at: 0,
-                flow: Flow::Next,
-            })
-            .collect();
+        let insns: Vec<Instruction> =
+            ALIKE.iter().map(|bytes| Decoder::new(64, bytes, DecoderOptions::NONE).decode()).collect();
         let mut factory = InstructionInfoFactory::new();
-        let fresh: Vec<Effects> = insns.iter().map(|insn| one(&mut factory, insn)).collect();
+        let fresh: Vec<Effects> = insns.iter().map(|ins| one(&mut factory, ins)).collect();
         // Neighbours differ, but for displacements and values.
         assert_ne!(fresh[4], fresh[5]);
         assert_ne!(fresh[6], fresh[7]);
@@ -329,7 +320,7 @@ mod tests {
                     all.push(number);
                 }
                 for (place, at) in [first, second, first].into_iter().enumerate() {
-                    assert_eq!(all[InsnIndex::from(place)], fresh[at], "{} after {}", insns[at].ins, insns[first].ins);
+                    assert_eq!(all[InsnIndex::from(place)], fresh[at], "{} after {}", insns[at], insns[first]);
                 }
             }
         }

@@ -68,7 +68,7 @@ impl Spent {
                 (effects.reads | reads | preserved, left | whole(GPRS & !results()))
             }
             Flow::Stop => (0, 0),
-            Flow::Next if insn.ins.mnemonic() == Mnemonic::Syscall => {
+            Flow::Next if code.form(insn).mnemonic() == Mnemonic::Syscall => {
                 (reads | whole(arguments() | bit(Register::RAX)), left)
             }
             // Control falls off the section's end.

@@ -13,7 +13,7 @@ use crate::analysis::flow::FlowGraph;
 use crate::analysis::reach::{Leaf, Reach};
 use crate::analysis::regs::AllEffects;
 use crate::object::address::{Addresses, insn_of};
-use crate::object::decode::{Code, Flow, InsnIndex, PerInsn};
+use crate::object::decode::{Code, Flow, InsnIndex, InsnSet};
 use crate::object::read::Place;
 use crate::object::through::{Follower, Program, Ways};
 use crate::refusal::{Reason, Refusal};
@@ -31,7 +31,7 @@ pub(crate) fn check(
     let mut follower = Follower::new();
     let mut candidates = HashMap::new();
     for &by in addresses.operands.keys() {
-        let reads = follower.reads_through(code, by, code.insns[by].ins.op0_register());
+        let reads = follower.reads_through(code, by, code.ins(by).op0_register());
         if !reads.is_empty() {
             candidates.insert(by, reads);
         }
@@ -44,7 +44,7 @@ pub(crate) fn check(
     let mut found = HashSet::new();
     let reads: HashSet<InsnIndex> = candidates.values().flatten().copied().collect();
     for at in reads {
-        let ins = &code.insns[at].ins;
+        let ins = code.ins(at);
         for register in [ins.memory_base(), ins.memory_index()].into_iter().filter(|r| r.is_gpr()) {
             found.extend(search.code_only(at, register, &mut HashSet::new()).unwrap_or_default());
         }
@@ -92,7 +92,7 @@ impl Search<'_, '_, '_> {
 
     /// Returns the code that one summand names.
     fn summand(&self, by: InsnIndex, seen: &mut HashSet<(InsnIndex, Register)>) -> Option<HashSet<InsnIndex>> {
-        let ins = &self.code.insns[by].ins;
+        let ins = self.code.ins(by);
         let operands = (0..ins.op_count()).filter(|op| ins.op_kind(*op) == OpKind::Register);
         let registers = operands.map(|op| ins.op_register(op)).chain([ins.memory_base(), ins.memory_index()]);
         // The result of `lea` is no summand.
@@ -101,10 +101,10 @@ impl Search<'_, '_, '_> {
     }
 }
 
-/// Says for each instruction whether it is a function's first one, or direct branches and
-/// fall-through lead there from one.
-fn reached(code: &Code<'_, '_>) -> PerInsn<bool> {
-    let mut reached = code.per_insn(false);
+/// Returns the first instructions of functions, and those to which direct branches and
+/// fall-through lead from them.
+fn reached(code: &Code<'_, '_>) -> InsnSet {
+    let mut reached = code.no_insns();
     let functions = code.object.symbols.iter().filter(|s| s.is_function() || s.is_open());
     let mut work: Vec<InsnIndex> = functions
         .filter_map(|symbol| match symbol.place {
@@ -113,7 +113,7 @@ fn reached(code: &Code<'_, '_>) -> PerInsn<bool> {
         })
         .collect();
     while let Some(at) = work.pop() {
-        if !std::mem::replace(&mut reached[at], true) {
+        if reached.insert(at) {
             let Some(Ways { target, next, .. }) = code.ways(at) else { continue };
             work.extend(target.into_iter().chain(next));
         }

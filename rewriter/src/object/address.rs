@@ -5,7 +5,7 @@
 //! data they are 64-bit pointers and the entries of PC32 switch tables. An entry's addend mixes the
 //! target with the entry's distance from the table's base. The base is the place that code names.
 
-use crate::object::decode::{Code, Dest, Flow, InsnIndex, PerInsn, SymbolNumber};
+use crate::object::decode::{Code, Dest, Flow, InsnIndex, InsnSet, SymbolNumber};
 use crate::object::read::{Place, Reloc, SectionIndex};
 use crate::object::through::{Program, Ways};
 use crate::refusal::{Reason, Refusal};
@@ -31,9 +31,9 @@ pub(crate) struct Addresses {
     /// Data relocations by (section, index of the relocation).
     pub data: HashMap<(SectionIndex, usize), DataRef>,
     /// Instructions whose address is taken, by a pointer or by a switch table.
-    pub taken: PerInsn<bool>,
+    pub taken: InsnSet,
     /// Instructions that a pointer names.
-    pub pointed: PerInsn<bool>,
+    pub pointed: InsnSet,
     /// Switch tables.
     pub tables: Vec<Table>,
 }
@@ -127,11 +127,12 @@ impl WideTables {
 /// Says whether an instruction is `jmp *table(,%r,8)`, or `mov table(,%r,8),%r` followed by the
 /// jump.
 fn reads_for_jump(code: &Code<'_, '_>, at: InsnIndex) -> bool {
-    let ins = &code.insns[at].ins;
+    let ins = code.ins(at);
     let indexed = ins.memory_base() == Register::None && ins.memory_index_scale() == 8;
     let next = code.insns.get(at.next()).filter(|next| next.section == code.insns[at].section);
-    let jumps =
-        || next.is_some_and(|next| next.flow == Flow::JumpIndirect && next.ins.op0_register() == ins.op0_register());
+    let jumps = || {
+        next.is_some_and(|next| next.flow == Flow::JumpIndirect && code.form(next).op0_register() == ins.op0_register())
+    };
     let loads = ins.mnemonic() == Mnemonic::Mov && ins.op0_register().is_gpr64();
     indexed && (code.insns[at].flow == Flow::JumpIndirect || (loads && jumps()))
 }
@@ -175,8 +176,8 @@ pub(crate) fn find(code: &Code<'_, '_>) -> Result<Addresses, Vec<Refusal>> {
     let mut found = Addresses {
         operands: HashMap::new(),
         data: HashMap::new(),
-        taken: code.per_insn(false),
-        pointed: code.per_insn(false),
+        taken: code.no_insns(),
+        pointed: code.no_insns(),
         tables: Vec::new(),
     };
     let mut refusals = Vec::new();
@@ -196,8 +197,10 @@ pub(crate) fn find(code: &Code<'_, '_>) -> Result<Addresses, Vec<Refusal>> {
     let data = found.data.values().map(|data| (data.dest, data.pointer));
     for (dest, pointer) in operands.chain(data) {
         if let Some(insn) = insn_of(code, dest) {
-            found.taken[insn] = true;
-            found.pointed[insn] |= pointer;
+            found.taken.insert(insn);
+            if pointer {
+                found.pointed.insert(insn);
+            }
         }
     }
     if refusals.is_empty() { Ok(found) } else { Err(refusals) }
@@ -207,7 +210,7 @@ impl Program for Code<'_, '_> {
     type Place = InsnIndex;
 
     fn insn(&self, at: InsnIndex) -> Option<&Instruction> {
-        self.insns.get(at).map(|insn| &insn.ins)
+        self.insns.get(at).map(|insn| self.form(insn))
     }
 
     fn ways(&self, at: InsnIndex) -> Option<Ways<InsnIndex>> {
@@ -260,11 +263,11 @@ fn operand(
     found: &mut Addresses,
     named: &mut HashMap<SectionIndex, BTreeSet<(u64, InsnIndex)>>,
 ) -> Result<(), Refusal> {
-    let insn = &code.insns[index];
-    let is_lea = insn.ins.mnemonic() == Mnemonic::Lea;
-    let rip = insn.ins.memory_base() == Register::RIP;
+    let (insn, ins) = (&code.insns[index], code.ins(index));
+    let is_lea = ins.mnemonic() == Mnemonic::Lea;
+    let rip = ins.memory_base() == Register::RIP;
     if let Some(reloc) = code.disp_reloc(insn) {
-        if insn.ins.is_call_near() || insn.ins.is_jmp_short_or_near() || insn.ins.is_jcc_short_or_near() {
+        if ins.is_call_near() || ins.is_jmp_short_or_near() || ins.is_jcc_short_or_near() {
             return Ok(());
         }
         let behind_field = insn.behind_displacement();
@@ -279,8 +282,8 @@ fn operand(
             } else if is_got(kind) {
                 // The GOT entry holds the slot, and code that loads it may call it.
                 if let Some(insn) = insn_of(code, Dest::Symbol(SymbolNumber::new(reloc.symbol))) {
-                    found.taken[insn] = true;
-                    found.pointed[insn] = true;
+                    found.taken.insert(insn);
+                    found.pointed.insert(insn);
                 }
             } else {
                 return Err(code.refuse(index, Reason::DataInText, "the operand lies in text"));
@@ -292,7 +295,7 @@ fn operand(
         if !is_lea {
             return Err(code.refuse(index, Reason::DataInText, "the operand lies in text"));
         }
-        let target = insn.ins.memory_displacement64();
+        let target = code.placed(index).memory_displacement64();
         let dest = code
             .at(insn.section as usize, target)
             .ok_or_else(|| code.refuse(index, Reason::CodeAddress, "the address is not an instruction's"))?;

@@ -1,7 +1,8 @@
 //! Phase 2: decodes every byte of every code section into instructions. Each has the relocations
 //! that patch it and the place that it branches to.
 
-pub(crate) use crate::object::index::{InsnIndex, PerInsn, SymbolNumber};
+use crate::object::forms::{FormIndex, Forms, is_nop, placed};
+pub(crate) use crate::object::index::{InsnIndex, InsnSet, PerInsn, SymbolNumber};
 use crate::object::read::{Object, Place, Reloc, SectionIndex, SymbolIndex};
 use crate::object::starts::Starts;
 use crate::refusal::{Reason, Refusal};
@@ -24,7 +25,7 @@ pub(crate) enum Dest {
 }
 
 /// Every instruction of an object is in memory while its new code is made.
-const _: () = assert!(size_of::<Insn>() == 64);
+const _: () = assert!(size_of::<Insn>() == 28);
 
 /// The way on from an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,8 +59,8 @@ impl RelocIndex {
 /// A decoded instruction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Insn {
-    /// Decoded with `ip` = offset in the section.
-    pub ins: Instruction,
+    /// The form that [`Code::ins`] returns.
+    pub form: FormIndex,
     pub section: u32,
     pub offset: u32,
     /// The relocation that patches the displacement (or the branch's rel32).
@@ -68,25 +69,43 @@ pub(crate) struct Insn {
     pub imm_reloc: Option<RelocIndex>,
     /// Offset of the displacement inside the instruction, if it is relocated or relative to rip.
     pub disp_at: u8,
+    size: Size,
     pub flow: Flow,
 }
 
+/// An instruction's length in bytes, and [`NOP`].
+#[derive(Clone, Copy, Debug)]
+struct Size(u8);
+
+/// The mark of an instruction that may be dropped.
+const NOP: u8 = 0x80;
+
+impl Size {
+    fn of(ins: &Instruction) -> Size {
+        Size(ins.len() as u8 | if is_nop(ins) { NOP } else { 0 })
+    }
+}
+
 impl Insn {
-    /// Says whether the instruction may be dropped: padding, alignment, landing pads of
-    /// control-flow enforcement.
+    /// Says whether the instruction may be dropped (see [`is_nop`]).
     pub(crate) fn is_nop(&self) -> bool {
-        matches!(self.ins.mnemonic(), Mnemonic::Nop | Mnemonic::Endbr64 | Mnemonic::Fnop)
+        self.size.0 & NOP != 0
+    }
+
+    /// Returns the instruction's length in bytes.
+    pub(crate) fn len(&self) -> u8 {
+        self.size.0 & !NOP
     }
 
     /// Returns the offset of the first byte after the instruction.
     pub(crate) fn end(&self) -> u64 {
-        u64::from(self.offset) + self.ins.len() as u64
+        u64::from(self.offset) + u64::from(self.len())
     }
 
     /// Returns the bytes from the displacement to the instruction's end. Rip-relative addends leave
     /// them out.
     pub(crate) fn behind_displacement(&self) -> i64 {
-        self.ins.len() as i64 - i64::from(self.disp_at)
+        i64::from(self.len()) - i64::from(self.disp_at)
     }
 }
 
@@ -113,6 +132,7 @@ const INSN_SIZE: usize = 4;
 /// All code of an object.
 pub(crate) struct Code<'o, 'a> {
     pub insns: PerInsn<Insn>,
+    pub forms: Forms,
     pub map: CodeMap<'o, 'a>,
 }
 
@@ -191,9 +211,36 @@ impl<'o, 'a> Code<'o, 'a> {
         self.insns.raw.iter().zip(0..).map(|(insn, at)| (InsnIndex(at), insn))
     }
 
+    /// Returns an instruction as decoded at address 0 (see [`Forms`]).
+    #[inline]
+    pub(crate) fn ins(&self, at: InsnIndex) -> &Instruction {
+        self.form(&self.insns[at])
+    }
+
+    /// Returns the form of an instruction.
+    #[inline]
+    pub(crate) fn form(&self, insn: &Insn) -> &Instruction {
+        self.forms.get(insn.form)
+    }
+
+    /// Returns an instruction at its offset.
+    pub(crate) fn placed(&self, at: InsnIndex) -> Instruction {
+        placed(self.ins(at), self.insns[at].offset.into())
+    }
+
+    /// Puts another instruction in the place of one.
+    pub(crate) fn replace(&mut self, at: InsnIndex, ins: &Instruction) {
+        self.insns[at].form = self.forms.number(ins);
+    }
+
     /// Returns a list with this value for each instruction.
     pub(crate) fn per_insn<T: Clone>(&self, value: T) -> PerInsn<T> {
         vec![value; self.insns.len()].into()
+    }
+
+    /// Returns the set of no instruction.
+    pub(crate) fn no_insns(&self) -> InsnSet {
+        InsnSet::new(self.insns.len())
     }
 
     /// Returns the relocation that patches an instruction's displacement.
@@ -275,7 +322,8 @@ impl<'o, 'a> Code<'o, 'a> {
     /// Returns a refusal that points at an instruction.
     pub(crate) fn refuse(&self, at: InsnIndex, reason: Reason, detail: impl Into<String>) -> Refusal {
         let insn = &self.insns[at];
-        refuse_at(self, insn.section as usize, insn.offset.into(), Some(&insn.ins), reason, detail.into())
+        let ins = self.placed(at);
+        refuse_at(self, insn.section as usize, insn.offset.into(), Some(&ins), reason, detail.into())
     }
 }
 
@@ -312,6 +360,7 @@ fn refuse_at(
 pub(crate) fn decode<'o, 'a>(object: &'o Object<'a>) -> Result<Code<'o, 'a>, Vec<Refusal>> {
     let mut code = Code {
         insns: PerInsn::new(),
+        forms: Forms::default(),
         map: CodeMap { object, sections: Vec::new(), by_section: vec![None; object.sections.len()] },
     };
     let mut refusals = Vec::new();
@@ -369,16 +418,16 @@ fn decode_section(
             if decoder.set_position(*end as usize).is_err() {
                 return;
             }
-            decoder.set_ip(*end);
             continue;
         }
         if section.data[offset] == 0
-            && code.insns.last().is_some_and(|last| last.section == index as u32 && ends_code(&last.ins))
+            && code.insns.last().is_some_and(|last| last.section == index as u32 && ends_code(code.form(last)))
             && section.data[offset..].iter().all(|byte| *byte == 0)
         {
             // Free Pascal fills the end of a section with zeros.
             break;
         }
+        decoder.set_ip(0);
         let ins = decoder.decode();
         if ins.is_invalid() {
             refusals.push(code.refuse_offset(index, offset as u64, Reason::DataInText, "the bytes do not decode"));
@@ -391,12 +440,13 @@ fn decode_section(
             false => ConstantOffsets::default(),
         };
         let mut insn = Insn {
-            ins,
+            form: FormIndex::default(),
             section: index as u32,
             offset: offset as u32,
             disp_reloc: None,
             imm_reloc: None,
             disp_at: fields.displacement_offset() as u8,
+            size: Size::of(&ins),
             flow: Flow::Next,
         };
         while let Some(reloc) = section.relocs.get(next_reloc).filter(|r| r.offset < (offset + ins.len()) as u64) {
@@ -416,7 +466,7 @@ fn decode_section(
             }
             next_reloc += 1;
         }
-        insn.ins = at_constant(insn.ins, insn.disp_reloc.is_some());
+        insn.form = code.forms.number(&at_constant(ins, insn.disp_reloc.is_some()));
         code.map.sections[last].starts.add(offset);
         code.insns.push(insn);
     }
@@ -459,10 +509,7 @@ fn at_constant(ins: Instruction, relocated: bool) -> Instruction {
     let register = ins.op_register(u32::from(store));
     let made =
         if store { Instruction::with2(opcode, place, register) } else { Instruction::with2(opcode, register, place) };
-    let Ok(mut made) = made else { return ins };
-    made.set_len(ins.len());
-    made.set_ip(ins.ip());
-    made
+    made.unwrap_or(ins)
 }
 
 /// Adds [`CodeSection::trap`]. If a function does not end with a branch, compilers may branch to
@@ -475,42 +522,41 @@ fn trap_behind(code: &mut Code<'_, '_>, section: usize) {
     *trap = code.insns.next_key();
     *end = trap.next();
     let empty = functions.last().is_some_and(|(start, _)| *start == offset as u64);
-    if empty || code.insns[first..].iter().any(|insn| is_branch_to(insn, offset as u64)) {
+    let forms = &code.forms;
+    if empty || code.insns[first..].iter().any(|insn| is_branch_to(insn, forms.get(insn.form), offset as u64)) {
         starts.add(offset);
     }
     starts.count();
     // ud2
     let mut ins = Instruction::with(Opcode::Ud2);
     ins.set_len(2);
-    ins.set_ip(offset as u64);
-    let (section, offset) = (*section as u32, offset as u32);
-    code.insns.push(Insn { ins, section, offset, disp_reloc: None, imm_reloc: None, disp_at: 0, flow: Flow::Stop });
+    let (section, offset, size) = (*section as u32, offset as u32, Size::of(&ins));
+    let (form, disp_at, flow) = (code.forms.number(&ins), 0, Flow::Stop);
+    code.insns.push(Insn { form, section, offset, disp_reloc: None, imm_reloc: None, disp_at, size, flow });
 }
 
 /// Says whether an instruction branches to an offset of its own section.
-fn is_branch_to(insn: &Insn, offset: u64) -> bool {
-    insn.ins.op_count() == 1
-        && insn.ins.op0_kind() == OpKind::NearBranch64
+fn is_branch_to(insn: &Insn, form: &Instruction, offset: u64) -> bool {
+    form.op_count() == 1
+        && form.op0_kind() == OpKind::NearBranch64
         && insn.imm_reloc.or(insn.disp_reloc).is_none()
-        && insn.ins.near_branch_target() == offset
+        && placed(form, insn.offset.into()).near_branch_target() == offset
 }
 
 /// Sets [`Insn::flow`] of all instructions.
 fn resolve_branches(code: &mut Code<'_, '_>, refusals: &mut Vec<Refusal>) {
     for index in code.indexes() {
-        let kind = code.insns[index].ins.flow_control();
-        if kind == FlowControl::Next && !matches!(code.insns[index].ins.code(), Opcode::Ud2 | Opcode::Hlt) {
+        let kind = code.ins(index).flow_control();
+        if kind == FlowControl::Next && !matches!(code.ins(index).code(), Opcode::Ud2 | Opcode::Hlt) {
             continue;
         }
-        let insn = code.insns[index];
+        let (insn, ins) = (code.insns[index], code.ins(index));
         let flow = match kind {
-            FlowControl::Call if insn.ins.is_call_near() => direct(code, index).map(Flow::Call),
+            FlowControl::Call if ins.is_call_near() => direct(code, index).map(Flow::Call),
             FlowControl::UnconditionalBranch => direct(code, index).map(Flow::Jump),
             FlowControl::ConditionalBranch => direct(code, index).map(Flow::Branch),
             // A transaction that aborts at once.
-            FlowControl::XbeginXabortXend if insn.ins.mnemonic() == Mnemonic::Xbegin => {
-                direct(code, index).map(Flow::Jump)
-            }
+            FlowControl::XbeginXabortXend if ins.mnemonic() == Mnemonic::Xbegin => direct(code, index).map(Flow::Jump),
             // call *f@GOTPCREL(%rip) is a direct call in a static domain.
             FlowControl::IndirectCall => Ok(match got_branch(code, &insn) {
                 Some(symbol) => Flow::Call(Dest::Symbol(SymbolNumber::new(symbol))),
@@ -521,7 +567,7 @@ fn resolve_branches(code: &mut Code<'_, '_>, refusals: &mut Vec<Refusal>) {
                 None => Flow::JumpIndirect,
             }),
             FlowControl::Return => Ok(Flow::Return),
-            _ if matches!(insn.ins.code(), Opcode::Ud2 | Opcode::Hlt) => Ok(Flow::Stop),
+            _ if matches!(ins.code(), Opcode::Ud2 | Opcode::Hlt) => Ok(Flow::Stop),
             _ => Ok(Flow::Next),
         };
         match flow {
@@ -534,7 +580,7 @@ fn resolve_branches(code: &mut Code<'_, '_>, refusals: &mut Vec<Refusal>) {
 fn got_branch(code: &Code<'_, '_>, insn: &Insn) -> Option<SymbolIndex> {
     let reloc = code.disp_reloc(insn)?;
     let got = [elf::R_X86_64_GOTPCREL.0, elf::R_X86_64_GOTPCRELX.0, elf::R_X86_64_REX_GOTPCRELX.0];
-    let direct = insn.ins.memory_base() == Register::RIP && reloc.addend == -4 && reloc.symbol != 0;
+    let direct = code.form(insn).memory_base() == Register::RIP && reloc.addend == -4 && reloc.symbol != 0;
     (got.contains(&reloc.kind) && direct).then_some(reloc.symbol)
 }
 
@@ -548,12 +594,12 @@ fn behind_lock(code: &Code<'_, '_>, insn: &Insn, target: u64) -> Option<InsnInde
 
 fn direct(code: &Code<'_, '_>, index: InsnIndex) -> Result<Dest, Refusal> {
     let insn = &code.insns[index];
-    if !matches!(insn.ins.op0_kind(), OpKind::NearBranch64) {
+    if !matches!(code.form(insn).op0_kind(), OpKind::NearBranch64) {
         return Err(code.refuse(index, Reason::NoSafeForm, "branch with an operand size prefix or far branch"));
     }
     // The decoder takes a branch's rel32 for an immediate.
     let Some(reloc) = code.imm_reloc(insn).or(code.disp_reloc(insn)) else {
-        let target = insn.ins.near_branch_target();
+        let target = code.placed(index).near_branch_target();
         return match code.at(insn.section as usize, target).or_else(|| behind_lock(code, insn, target)) {
             Some(dest) => Ok(Dest::Insn(dest)),
             None => Err(code.refuse(index, Reason::BranchTarget, "the target is not an instruction")),
@@ -573,7 +619,7 @@ fn direct(code: &Code<'_, '_>, index: InsnIndex) -> Result<Dest, Refusal> {
                 return Err(code.refuse(index, Reason::IndirectFunction, "a branch after an IFUNC's entry"));
             }
             let offset = symbol.value.wrapping_add_signed(bias);
-            let trap = if insn.ins.is_call_near() { None } else { code.never_reached(index, section, offset) };
+            let trap = if code.form(insn).is_call_near() { None } else { code.never_reached(index, section, offset) };
             trap.or_else(|| code.at(section, offset))
                 .map(Dest::Insn)
                 .ok_or_else(|| code.refuse(index, Reason::BranchTarget, "the target is not an instruction"))

@@ -11,7 +11,7 @@ use object::elf;
 pub(crate) fn replace(code: &mut Code<'_, '_>) {
     for at in code.indexes() {
         let insn = &code.insns[at];
-        if insn.disp_reloc.is_none() || insn.ins.mnemonic() != Mnemonic::Lea {
+        if insn.disp_reloc.is_none() || code.form(insn).mnemonic() != Mnemonic::Lea {
             continue;
         }
         let base = code.disp_reloc(insn).is_some_and(|reloc| {
@@ -19,15 +19,13 @@ pub(crate) fn replace(code: &mut Code<'_, '_>) {
                 && reloc.addend.wrapping_add(insn.behind_displacement()) == 0
                 && code.object.symbols[reloc.symbol].name == b"_GLOBAL_OFFSET_TABLE_"
         });
-        let ins = &insn.ins;
+        let ins = code.form(insn);
         let loads =
             ins.memory_base() == Register::RIP && ins.op0_register().is_gpr64() && ins.op0_register() != Register::RSP;
         let low = ins.op0_register().full_register32();
         let zero = Instruction::with2(Opcode::Mov_r32_imm32, low, 0).ok().filter(|_| base && loads);
-        let Some(mut zero) = zero else { continue };
-        let insn = &mut code.insns[at];
-        zero.set_len(insn.ins.len());
-        zero.set_ip(insn.offset.into());
-        (insn.ins, insn.disp_reloc) = (zero, None);
+        let Some(zero) = zero else { continue };
+        code.replace(at, &zero);
+        code.insns[at].disp_reloc = None;
     }
 }

@@ -1,6 +1,8 @@
 //! Numbers of instructions and symbols.
 
 use crate::object::read::SymbolIndex;
+use fixedbitset::FixedBitSet;
+use std::ops::Index;
 use typed_index_collections::TiVec;
 
 /// Index into [`crate::object::decode::Code::insns`]. It is packed so that
@@ -11,6 +13,35 @@ pub(crate) struct InsnIndex(pub(super) u32);
 
 /// A value for each instruction.
 pub(crate) type PerInsn<T> = TiVec<InsnIndex, T>;
+
+/// A set of instructions. It takes a bit for each instruction of the object.
+pub(crate) struct InsnSet(FixedBitSet);
+
+impl InsnSet {
+    /// Makes the set of no instruction, for an object with so many.
+    pub(crate) fn new(insns: usize) -> InsnSet {
+        InsnSet(FixedBitSet::with_capacity(insns))
+    }
+
+    /// Adds an instruction. Says whether it is new.
+    pub(crate) fn insert(&mut self, at: InsnIndex) -> bool {
+        !self.0.put(at.into())
+    }
+
+    /// Returns all instructions in their order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = InsnIndex> {
+        self.0.ones().map(InsnIndex::from)
+    }
+}
+
+impl Index<InsnIndex> for InsnSet {
+    type Output = bool;
+
+    #[inline]
+    fn index(&self, at: InsnIndex) -> &bool {
+        &self.0[usize::from(at)]
+    }
+}
 
 impl InsnIndex {
     /// The index of an object's first instruction.

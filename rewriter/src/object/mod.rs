@@ -4,6 +4,7 @@ pub(crate) mod address;
 pub(crate) mod carve;
 pub(crate) mod check;
 pub(crate) mod decode;
+pub(crate) mod forms;
 pub(crate) mod got_base;
 pub(crate) mod index;
 mod reached;

@@ -8,23 +8,21 @@ use iced_x86::{Code as Opcode, Instruction, Mnemonic, OpKind, Register};
 /// Replaces such calls by their meaning. The code after them never runs.
 pub(crate) fn replace(code: &mut Code<'_, '_>) {
     for at in code.indexes() {
-        let Some((mut ins, flow)) = meaning(code, at) else { continue };
+        let Some((ins, flow)) = meaning(code, at) else { continue };
+        code.replace(at, &ins);
         let insn = &mut code.insns[at];
-        ins.set_len(insn.ins.len());
-        ins.set_ip(insn.offset.into());
-        (insn.ins, insn.flow) = (ins, flow);
-        (insn.disp_reloc, insn.imm_reloc) = (None, None);
+        (insn.disp_reloc, insn.imm_reloc, insn.flow) = (None, None, flow);
     }
 }
 
 fn meaning(code: &Code<'_, '_>, at: InsnIndex) -> Option<(Instruction, Flow)> {
     let Flow::Call(Dest::Insn(callee)) = code.insns[at].flow else { return None };
     let (first, second) = (code.insns.get(callee)?, code.insns.get(callee.next())?);
-    let returns = second.ins.code() == Opcode::Retnq && second.section == first.section;
+    let returns = code.form(second).code() == Opcode::Retnq && second.section == first.section;
     if !returns || first.disp_reloc.or(first.imm_reloc).is_some() {
         return None;
     }
-    let ins = &first.ins;
+    let ins = code.form(first);
     let at_top = ins.memory_base() == Register::RSP && ins.memory_index() == Register::None;
     let drops = ins.op0_register() == Register::RSP
         && match ins.mnemonic() {

@@ -44,9 +44,9 @@ impl<'o, 'a> Originals<'o, 'a> {
     pub(crate) fn new(code: Code<'o, 'a>) -> Originals<'o, 'a> {
         let original = |insn: &Insn| Original {
             offset: insn.offset,
-            mnemonic: insn.ins.mnemonic(),
-            len: insn.ins.len() as u8,
-            part: part(insn),
+            mnemonic: code.form(insn).mnemonic(),
+            len: insn.len(),
+            part: part(&code, insn),
         };
         Originals { insns: code.insns.iter().map(original).collect(), map: code.map }
     }
@@ -63,8 +63,8 @@ impl<'o, 'a> Originals<'o, 'a> {
 }
 
 /// Returns the purpose of an instruction's bytes.
-fn part(insn: &Insn) -> Part {
-    let ins = &insn.ins;
+fn part(code: &Code<'_, '_>, insn: &Insn) -> Part {
+    let ins = code.form(insn);
     let named = |register| {
         let operand = (0..ins.op_count())
             .any(|op| ins.op_kind(op) == OpKind::Register && ins.op_register(op).full_register() == register);

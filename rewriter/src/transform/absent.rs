@@ -70,17 +70,17 @@ impl Transform<'_, '_, '_> {
         loop {
             let next = graph.next(at).filter(|&n| !graph.label[n] && code.insns[n].flow == Flow::Next);
             let known = next.filter(|&n| {
-                let ins = &code.insns[n].ins;
+                let ins = code.ins(n);
                 !ins.is_string_instruction() || backward_copy(ins).is_some()
             });
             at = known.ok_or_else(|| {
                 self.refuse(Reason::NoSafeForm, "the direction flag is set for something other than copies")
             })?;
-            if code.insns[at].ins.mnemonic() == Mnemonic::Cld {
+            if code.ins(at).mnemonic() == Mnemonic::Cld {
                 self.absorbed.insert(at);
                 return Ok(());
             }
-            if code.insns[at].ins.is_string_instruction() {
+            if code.ins(at).is_string_instruction() {
                 self.backward.insert(at);
             }
         }

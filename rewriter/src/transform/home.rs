@@ -37,7 +37,7 @@ impl Transform<'_, '_, '_> {
 
     /// Rewrites an instruction that names an r15 that lives in memory.
     pub(super) fn homed(&mut self) -> Result<(), Refusal> {
-        let ins = self.facts.code.insns[self.at].ins;
+        let ins = *self.facts.code.ins(self.at);
         if matches!(self.facts.code.insns[self.at].flow, Flow::CallIndirect | Flow::JumpIndirect) {
             return self.lower(ins);
         }

@@ -37,7 +37,7 @@ use crate::analysis::r15::kept::{Homes, R15};
 use crate::analysis::r15::slot::Slots;
 use crate::analysis::regs::{AllEffects, Set, bit};
 use crate::object::address::{Addresses, insn_of};
-use crate::object::decode::{Code, Dest, Flow, InsnIndex, PerInsn};
+use crate::object::decode::{Code, Dest, Flow, InsnIndex, InsnSet};
 use crate::refusal::{Reason, Refusal};
 use crate::stats::Stats;
 use crate::text::emit::{Branch, Emitter, Label, LoaderSymbol, NoEncoding, Patch, Target, old};
@@ -62,8 +62,8 @@ pub(crate) struct Facts<'x, 'o, 'a> {
     /// Calls and labels of padding that a trap follows.
     pub stops: &'x HashSet<InsnIndex>,
     pub live: &'x Liveness,
-    /// Says for each instruction whether %al may hold a count of vector registers (see `count`).
-    pub counts: &'x PerInsn<bool>,
+    /// Instructions before which %al may hold a count of vector registers (see `count`).
+    pub counts: &'x InsnSet,
     pub pads: &'x Pads,
     pub r15: &'x Homes,
     pub slots: &'x Slots,
@@ -206,10 +206,10 @@ impl<'x, 'o, 'a> Transform<'x, 'o, 'a> {
 
     fn instruction(&mut self) -> Result<(), Refusal> {
         let at = self.at;
-        let insn = &self.facts.code.insns[at];
+        let (insn, ins) = (&self.facts.code.insns[at], self.facts.code.ins(at));
         self.stats.instructions += 1;
         if insn.is_nop() {
-            self.dropped += self.facts.code.insns[at].ins.len() as u64;
+            self.dropped += u64::from(insn.len());
             return if self.facts.stops.contains(&at) { self.stop() } else { Ok(()) };
         }
         let arrays = &self.facts.arrays;
@@ -219,18 +219,18 @@ impl<'x, 'o, 'a> Transform<'x, 'o, 'a> {
             return Ok(());
         }
         if let Some(array) = self.facts.arrays.load(at) {
-            return self.slot_of(&insn.ins, array);
+            return self.slot_of(ins, array);
         }
         if self.facts.graph.entry[at] && !self.facts.graph.far.receivers(self.facts.graph.unit[at]).is_empty() {
             self.lay_depth()?;
         }
-        if height::reads_return_address(insn, &self.facts.effects[at], &self.facts.states[at]) {
+        if height::reads_return_address(self.facts.code, at, &self.facts.effects[at], &self.facts.states[at]) {
             self.lay_return_address()?;
         }
-        if self.is_homed() && self.names_r15(&insn.ins) {
+        if self.is_homed() && self.names_r15(ins) {
             return self.homed();
         }
-        self.lower(insn.ins)
+        self.lower(*ins)
     }
 
     /// Rewrites an instruction that names no r15 of the original code.

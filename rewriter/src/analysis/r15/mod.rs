@@ -56,7 +56,7 @@ pub(crate) fn decide(
                 None => true,
             },
             Flow::CallIndirect | Flow::JumpIndirect => true,
-            Flow::Next => insn.ins.mnemonic() == iced_x86::Mnemonic::Syscall,
+            Flow::Next => code.form(insn).mnemonic() == iced_x86::Mnemonic::Syscall,
             Flow::Return | Flow::Stop => false,
         };
     }
@@ -121,7 +121,7 @@ fn exchange_costs(
         let cost = costs.entry(graph.unit[at]).or_default();
         let weight = 1 << (3 * depth[at].min(6));
         let mut explicit = 0;
-        for (register, times) in mentions(&insn.ins) {
+        for (register, times) in mentions(code.form(insn)) {
             explicit |= bit(register);
             if let Some(cost) = cost.get_mut(number(register)) {
                 *cost += weight * times;
@@ -130,7 +130,7 @@ fn exchange_costs(
         // Operands that the encoding fixes stay, and so do frame pointers.
         let fixed = (effects[at].uses | effects[at].writes) & !explicit;
         let frame = explicit & bit(Register::RBP) != 0 && explicit & bit(Register::RSP) != 0;
-        let high = mentions(&insn.ins).any(|(register, _)| register == Register::BH);
+        let high = mentions(code.form(insn)).any(|(register, _)| register == Register::BH);
         for register in PRESERVED {
             let stays =
                 fixed & bit(register) != 0 && !matches!(insn.flow, Flow::Call(_) | Flow::CallIndirect | Flow::Return);
@@ -218,21 +218,21 @@ pub(crate) fn rename(code: &mut Code<'_, '_>, graph: &FlowGraph, decisions: &Hom
     if !decisions.iter().any(|(_, kept)| matches!(kept, Some(R15::Renamed(_) | R15::Exchanged(_)))) {
         return;
     }
-    let mut known = regs::Known::new(code.insns.len());
+    let mut known = regs::Known::new(code.forms.len());
     for at in code.indexes() {
-        let insn = &mut code.insns[at];
-        let old = insn.ins;
+        let mut ins = *code.ins(at);
         match decisions[graph.unit[at]] {
-            Some(R15::Renamed(to)) => replace(&mut insn.ins, Register::R15, to),
-            Some(R15::Exchanged(with)) => substitute(&mut insn.ins, |register| match register.full_register() {
+            Some(R15::Renamed(to)) => replace(&mut ins, Register::R15, to),
+            Some(R15::Exchanged(with)) => substitute(&mut ins, |register| match register.full_register() {
                 Register::R15 => like(register, with),
                 other if other == with => like(register, Register::R15),
                 _ => register,
             }),
             _ => continue,
         }
-        if insn.ins != old {
-            let number = known.number(insn, effects);
+        if ins != *code.ins(at) {
+            code.replace(at, &ins);
+            let number = known.number(&ins, effects);
             effects.set(at, number);
         }
     }

@@ -211,8 +211,8 @@ impl<'x, 'o, 'a> Search<'x, 'o, 'a> {
         let Search { code, graph, effects, states, ref mut holds } = *self;
         let mask = bit(register);
         let names = |at: InsnIndex| (effects[at].uses | effects[at].writes) & mask != 0;
-        let moves = |at: InsnIndex| if names(at) { moves(&code.insns[at].ins, register) } else { None };
-        let place = |at: InsnIndex| frame_place(&code.insns[at].ins, &states[at]);
+        let moves = |at: InsnIndex| if names(at) { moves(code.ins(at), register) } else { None };
+        let place = |at: InsnIndex| frame_place(code.ins(at), &states[at]);
         let turns = |at: InsnIndex| names(at) || code.insns[at].flow != Flow::Next;
         // All other instructions pass the register on as it is.
         let points: Vec<InsnIndex> = insns.iter().copied().filter(|&at| turns(at)).collect();
@@ -227,12 +227,12 @@ impl<'x, 'o, 'a> Search<'x, 'o, 'a> {
         let saved = save.and_then(place);
         // Another register may give the stack pointer back before the restore. Then the operand
         // tells the place.
-        let operand = |at: InsnIndex| (code.insns[at].ins.memory_base(), code.insns[at].ins.memory_displacement64());
+        let operand = |at: InsnIndex| (code.ins(at).memory_base(), code.ins(at).memory_displacement64());
         let back =
             |at: InsnIndex| states[at].rsp == Height::Computed && save.is_some_and(|save| operand(save) == operand(at));
         let pushed = named.iter().any(|&at| moves(at) == Some(Move::Push));
         let loads = |at: InsnIndex| {
-            let ins = &code.insns[at].ins;
+            let ins = code.ins(at);
             ins.mnemonic() == Mnemonic::Mov && ins.op0_register() == register && ins.op1_kind() == OpKind::Memory
         };
         let is =
@@ -285,7 +285,7 @@ impl<'x, 'o, 'a> Search<'x, 'o, 'a> {
         }
         let reads = |at: InsnIndex| {
             let insn = &code.insns[at];
-            effects[at].uses & mask != 0 && !insn.is_nop() && !reads_nothing(&insn.ins, register)
+            effects[at].uses & mask != 0 && !insn.is_nop() && !reads_nothing(code.form(insn), register)
         };
         let meant = |at: &InsnIndex| {
             let insn = &code.insns[*at];

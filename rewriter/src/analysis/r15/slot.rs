@@ -136,7 +136,7 @@ impl Search<'_, '_, '_> {
         self.depth = insns.iter().find_map(|&at| self.saved_at(at).filter(|_| self.is_first_mention(insns, at)));
         // The unit saves r15 in a way that is not understood here.
         let saves = |at: InsnIndex| {
-            let ins = &self.code.insns[at].ins;
+            let ins = self.code.ins(at);
             let stored = ins.op_count() == 2 && ins.op0_kind() == OpKind::Memory && ins.op1_register() == Register::R15;
             stored || (ins.mnemonic() == Mnemonic::Push && ins.op0_register() == Register::R15)
         };
@@ -185,7 +185,7 @@ impl Search<'_, '_, '_> {
 
     /// Returns the place where an instruction saves r15: `push %r15`, `mov %r15,d(%rsp)`.
     fn saved_at(&self, at: InsnIndex) -> Option<i64> {
-        let ins = &self.code.insns[at].ins;
+        let ins = self.code.ins(at);
         let Height::Known(height) = self.states[at].rsp else { return None };
         match ins.mnemonic() {
             Mnemonic::Push if ins.op0_register() == Register::R15 => Some(height + 8),
@@ -198,7 +198,7 @@ impl Search<'_, '_, '_> {
 
     /// Returns the place from which an instruction restores r15.
     fn restored_at(&self, at: InsnIndex) -> Option<i64> {
-        let ins = &self.code.insns[at].ins;
+        let ins = self.code.ins(at);
         match ins.mnemonic() {
             Mnemonic::Pop if ins.op0_register() == Register::R15 => match self.states[at].rsp {
                 Height::Known(height) => Some(height),
@@ -214,12 +214,12 @@ impl Search<'_, '_, '_> {
 
     /// Returns the displacement of an operand `d(%rsp)`.
     fn on_stack(&self, at: InsnIndex) -> Option<i64> {
-        let insn = &self.code.insns[at];
-        let plain = insn.ins.memory_base() == Register::RSP
-            && insn.ins.memory_index() == Register::None
-            && insn.ins.segment_prefix() == Register::None
+        let (insn, ins) = (&self.code.insns[at], self.code.ins(at));
+        let plain = ins.memory_base() == Register::RSP
+            && ins.memory_index() == Register::None
+            && ins.segment_prefix() == Register::None
             && insn.disp_reloc.is_none();
-        plain.then_some(insn.ins.memory_displacement64() as i64)
+        plain.then_some(ins.memory_displacement64() as i64)
     }
 
     fn transfer(&self, at: InsnIndex) -> Known {
@@ -265,7 +265,7 @@ impl Search<'_, '_, '_> {
             Known::Caller if self.saved_at(at).is_some() => return Err(Unfit::Place),
             Known::Caller => return Err(Unfit::Convention),
             Known::Saved | Known::Maybe | Known::Own if is_restore => return Ok(true),
-            Known::Saved if effects.uses & R15_BIT != 0 && !reads_nothing(&insn.ins, Register::R15) => {
+            Known::Saved if effects.uses & R15_BIT != 0 && !reads_nothing(self.code.form(insn), Register::R15) => {
                 return Err(Unfit::Convention);
             }
             _ => {}
