@@ -65,9 +65,9 @@ pub(crate) struct Row {
 /// A range of a function with one row.
 #[derive(Clone, Copy, Debug)]
 struct Stretch {
-    /// Offsets in the section.
-    start: u64,
-    end: u64,
+    /// Offsets in the section. Those of instructions fit.
+    start: u32,
+    end: u32,
     /// Index into [`Frames::kinds`].
     row: u32,
 }
@@ -86,9 +86,9 @@ impl Frames {
     pub(crate) fn row(&self, frame: &Frame, offset: u64) -> Option<&Row> {
         let stretches = &self.stretches[frame.stretches.clone()];
         // They ascend.
-        let before = stretches.partition_point(|stretch| stretch.start <= offset).checked_sub(1)?;
+        let before = stretches.partition_point(|stretch| u64::from(stretch.start) <= offset).checked_sub(1)?;
         let stretch = &stretches[before];
-        (offset < stretch.end).then(|| &self.kinds[stretch.row as usize])
+        (offset < u64::from(stretch.end)).then(|| &self.kinds[stretch.row as usize])
     }
 }
 
@@ -252,13 +252,13 @@ fn read_section(
             }
             if understood {
                 let arguments = row.saved_args_size() as u32;
-                let (from, to) = (start.saturating_add(from), start.saturating_add(to));
+                let [start, end] = [from, to].map(|at| u32::try_from(start.saturating_add(at)).unwrap_or(u32::MAX));
                 let row = Row { cfa, saved, arguments };
                 let row = *known.entry(row).or_insert_with(|| {
                     frames.kinds.push(row);
                     frames.kinds.len() as u32 - 1
                 });
-                frames.stretches.push(Stretch { start: from, end: to, row });
+                frames.stretches.push(Stretch { start, end, row });
             }
         }
         let (end, stretches) = (start.saturating_add(fde.len()), first..frames.stretches.len());

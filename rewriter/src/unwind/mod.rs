@@ -43,7 +43,8 @@ pub(crate) struct Landing {
 
 pub(crate) struct Function {
     pub frame: Frame,
-    pub table: Option<Table>,
+    /// Most functions have none.
+    pub table: Option<Box<Table>>,
 }
 
 /// An exception table, and the place where the next one begins.
@@ -125,7 +126,7 @@ pub(crate) fn collect(code: &Code<'_, '_>) -> Result<Unwind, Vec<Refusal>> {
                 let next = next.filter(|(other, _)| *other == section).map(|(_, start)| *start);
                 let end = next.unwrap_or(data.len() as u64);
                 let lsda = lsda::read(data.get(..usize::try_from(end).ok()?)?, at, frame.start)?;
-                Some(Table { section, lsda, end })
+                Some(Box::new(Table { section, lsda, end }))
             });
             if found.is_none() {
                 let detail = "the table of this function is not understood";
