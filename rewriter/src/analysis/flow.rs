@@ -38,10 +38,8 @@ pub(crate) struct Switch {
     pub table: usize,
 }
 
-/// The ways on from one instruction that no other phase changes. It is packed, because all of an
-/// object are in memory while its new code is made.
+/// The ways on from one instruction that no other phase changes.
 #[derive(Clone, Copy)]
-#[repr(Rust, packed)]
 struct Way {
     /// The number of the instruction that a direct branch or call names, or [`NOWHERE`].
     target: u32,
