@@ -1,5 +1,5 @@
 //! `cargo xtask bench --tools`: the speed of the rewriter, the verifier and the loader on archives
-//! of the system, and the time and memory of the `sfi` command.
+//! of the system, and the memory of `sfi rewrite`.
 //!
 //! The argument is the `sfi` binary. Each figure is the best of several rounds. Rewriting counts
 //! the time of one thread and is not validated.
@@ -9,15 +9,13 @@ use sfi_contract::Mode;
 use sfi_loader::{DomainSpec, World};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 const LIBRARIES: &str = "/usr/lib/x86_64-linux-gnu";
 const ARCHIVES: [&str; 3] = ["libcrypto.a", "libsqlite3.a", "libc.a"];
 /// Rounds of a measurement in this process.
 const ROUNDS: usize = 3;
-/// Runs of a command.
-const RUNS: usize = 201;
 /// Functions of the large object. They make some ten megabytes of file.
 const FUNCTIONS: u32 = 40_000;
 
@@ -129,35 +127,9 @@ fn peak_of(process: u32) -> Option<u64> {
     line.split_whitespace().next()?.parse::<u64>().ok().map(|kilobytes| kilobytes << 10)
 }
 
-/// Prints the time of commands that do nothing: that of `sfi`, and of a C program to compare with.
-fn commands(sfi: &Path) -> anyhow::Result<()> {
-    let directory = tempfile::tempdir()?;
-    let (source, empty) = (directory.path().join("empty.c"), directory.path().join("empty"));
-    std::fs::write(&source, "int main(void) { return 0; }\n")?;
-    ensure!(Command::new("gcc").args(["-O2", "-o"]).arg(&empty).arg(&source).status()?.success(), "gcc failed");
-    let run = |command: &mut Command| -> anyhow::Result<f64> {
-        let start = Instant::now();
-        ensure!(command.stdout(Stdio::null()).status()?.success(), "{command:?} failed");
-        Ok(start.elapsed().as_secs_f64() * 1e3)
-    };
-    let (mut none, mut version) = (Vec::new(), Vec::new());
-    for _ in 0..RUNS {
-        none.push(run(&mut Command::new(&empty))?);
-        version.push(run(Command::new(sfi).arg("--version"))?);
-    }
-    let median = |times: &mut Vec<f64>| {
-        times.sort_by(f64::total_cmp);
-        times[times.len() / 2]
-    };
-    println!("| an empty C program, ms | {:.2} |", median(&mut none));
-    println!("| `sfi --version`, ms | {:.2} |", median(&mut version));
-    Ok(())
-}
-
 fn main() -> anyhow::Result<()> {
     let sfi = std::env::args().nth(1).context("no sfi")?;
     println!("| | |\n| --- | --- |");
     rewriting()?;
-    large_object(Path::new(&sfi))?;
-    commands(Path::new(&sfi))
+    large_object(Path::new(&sfi))
 }

@@ -18,7 +18,7 @@ pub struct Args {
     /// With --start: measure the start by this `sfi`, too, for example that of a release
     #[arg(long, value_name = "FILE", requires = "start")]
     released: Option<PathBuf>,
-    /// Measure the tools instead: rewriting, loading, commands that do nothing
+    /// Measure the tools instead: rewriting and loading
     #[arg(long, conflicts_with_all = ["programs", "start"])]
     tools: bool,
     /// Measure programs with one thread and with two instead: what the second thread gains,

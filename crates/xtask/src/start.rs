@@ -1,5 +1,5 @@
 //! `cargo xtask bench --start`: the time from the start of a short program to its end, natively and
-//! in a domain.
+//! in a domain, and that of `sfi --version`.
 
 use crate::sources;
 use anyhow::{Context, ensure};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 const RUNS: usize = 101;
 
 /// Compiles an empty program and sqlite's shell, measures them in turn, and prints medians.
-/// `released` is another `sfi` whose later runs are measured, too.
+/// `released` is another `sfi` whose later runs and `--version` are measured, too.
 ///
 /// # Errors
 /// A program cannot be built, or fails.
@@ -47,24 +47,56 @@ pub fn run(sfi: &Path, released: Option<&Path>) -> anyhow::Result<()> {
         }
         for command in &mut commands {
             command.args(&arguments).env("XDG_CACHE_HOME", at("cache"));
-            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         }
-        let mut times: Vec<Vec<Duration>> = vec![Vec::new(); commands.len()];
-        for _ in 0..RUNS {
-            for (command, times) in commands.iter_mut().zip(&mut times) {
-                let start = Instant::now();
-                ensure!(command.status()?.success(), "{title} failed");
-                times.push(start.elapsed());
-            }
-        }
-        let medians: Vec<String> = times
-            .iter_mut()
-            .map(|times| {
-                times.sort_unstable();
-                format!("{:.2}", times[times.len() / 2].as_secs_f64() * 1e3)
-            })
-            .collect();
-        println!("| {title} | {} |", medians.join(" | "));
+        println!("| {title} | {} |", medians(&mut commands)?.join(" | "));
+    }
+    versions(sfi, released, &directory)
+}
+
+/// Prints the time of `sfi --version`, and of empty programs in C, below which no command can be.
+fn versions(sfi: &Path, released: Option<&Path>, directory: &Path) -> anyhow::Result<()> {
+    let (mut titles, mut commands) = (Vec::new(), Vec::new());
+    for (title, name, options) in [
+        ("an empty C program, dynamic", "dynamic", &[][..]),
+        ("an empty C program, static", "static", &["-static-pie"]),
+    ] {
+        let program = directory.join(name);
+        let mut gcc = Command::new("gcc");
+        gcc.arg("-O2").args(options).arg("-o").arg(&program).arg(directory.join("empty.c"));
+        ensure!(gcc.status().context("the compiler does not start")?.success(), "cannot build {title}");
+        titles.push(title);
+        commands.push(Command::new(program));
+    }
+    for (title, sfi) in [("`sfi --version`", Some(sfi)), ("`sfi --version`, released", released)] {
+        let Some(sfi) = sfi else { continue };
+        let mut version = Command::new(sfi);
+        version.arg("--version");
+        titles.push(title);
+        commands.push(version);
+    }
+    println!("\n| command | ms |\n| --- | --- |");
+    for (title, median) in titles.iter().zip(medians(&mut commands)?) {
+        println!("| {title} | {median} |");
     }
     Ok(())
+}
+
+/// Runs commands in turn. Returns the median of each in milliseconds.
+fn medians(commands: &mut [Command]) -> anyhow::Result<Vec<String>> {
+    for command in &mut *commands {
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    }
+    let mut times: Vec<Vec<Duration>> = vec![Vec::new(); commands.len()];
+    for _ in 0..RUNS {
+        for (command, times) in commands.iter_mut().zip(&mut times) {
+            let start = Instant::now();
+            ensure!(command.status()?.success(), "{command:?} failed");
+            times.push(start.elapsed());
+        }
+    }
+    let median = |times: &mut Vec<Duration>| {
+        times.sort_unstable();
+        format!("{:.2}", times[times.len() / 2].as_secs_f64() * 1e3)
+    };
+    Ok(times.iter_mut().map(median).collect())
 }
