@@ -69,8 +69,8 @@ fn archives_give_what_is_needed_and_nothing_else() {
     assert_eq!(f.call(&mut world, ()), Ok(7));
 }
 
-/// Objects are verified while they are selected. What one lacks hides no mistake of another one, and
-/// the mistakes keep their order: an unreadable file, a granted name, rules.
+/// Objects are verified while they are selected. A violation hides none of another object. Mistakes
+/// keep their order: a file that cannot be read, a granted name, violations.
 #[test]
 fn violations_are_reported_together_and_last() {
     let bad = |name: &str| assemble(&function(name, "syscall\ncall one\nret"));
