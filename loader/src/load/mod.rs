@@ -47,5 +47,5 @@ pub(crate) fn load(
     };
     let shared: Vec<Placed> = spec.shared.iter().map(|s| find(&s.region)).collect::<Result<_, _>>()?;
     let image = link::link(spec, plan, &Site { places: &places, regions: &shared, stubs })?;
-    raised::first(draw, spec, image, around, &mut plan.verifier)
+    raised::first(draw, spec, image, around.regions, around.entry, &mut plan.verifier)
 }

@@ -10,7 +10,7 @@ use crate::link::REGION;
 use crate::link::error::LinkError;
 use crate::link::image::{Content, Image, Mapping, Source};
 use crate::link::select::options;
-use crate::load::Surroundings;
+use crate::load::keep::Keep;
 use crate::load::observe::{self, Observed};
 use crate::load::verify;
 use crate::load::view::{self, STACK_SLACK, Seat};
@@ -48,16 +48,18 @@ pub(crate) struct Raised {
     pub observed: Observed,
 }
 
-/// Raises the first window of an image, and verifies its contents as they will run.
+/// Raises the first window of an image, and verifies its contents as they will run. `entry` is the
+/// place where the image is kept for other processes.
 pub(crate) fn first(
     draw: &mut Draw<'_>,
     spec: &DomainSpec,
     mut image: Image,
-    around: &Surroundings<'_>,
+    regions: &[Region],
+    entry: Option<&dyn Keep>,
     verifier: &mut Verifier,
 ) -> Result<Raised, LinkError> {
     store(&mut image, spec)?;
-    let window = fill(draw, &spec.name, &image, around.regions)?;
+    let window = fill(draw, &spec.name, &image, regions)?;
     // The bytes in a file need no second place here. Those that were verified take it.
     let shared = image.shares_text();
     let mut room = if shared { image.take_text() } else { Vec::new() };
@@ -66,7 +68,7 @@ pub(crate) fn first(
         image.put_text(room);
     }
     // Only here all of it is known to be good.
-    if let Some(entry) = around.entry {
+    if let Some(entry) = entry {
         entry.keep(&mut image);
     }
     image.forget();
