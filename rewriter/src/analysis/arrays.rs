@@ -175,9 +175,9 @@ fn idle_base(
     let mut here = switch.load;
     while !graph.label[here] {
         here = here.before().filter(|&before| graph.next(before) == Some(here))?;
-        let insn = &code.insns[here];
-        let makes = code.form(insn).mnemonic() == Mnemonic::Lea && code.form(insn).op0_register() == base;
-        if makes && code.form(insn).is_ip_rel_memory_operand() {
+        let (insn, ins) = (&code.insns[here], code.ins(here));
+        let makes = ins.mnemonic() == Mnemonic::Lea && ins.op0_register() == base;
+        if makes && ins.is_ip_rel_memory_operand() {
             return Some(here);
         }
         let passes = match insn.flow {

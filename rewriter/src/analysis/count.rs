@@ -14,8 +14,7 @@ use iced_x86::{Mnemonic, OpKind, Register};
 pub(crate) fn counts(code: &Code<'_, '_>, addresses: &Addresses, graph: &FlowGraph, effects: &AllEffects) -> InsnSet {
     let mut reached = code.no_insns();
     let mut holds = code.no_insns();
-    let named = |at: &InsnIndex| graph.entry[*at] || addresses.taken[*at];
-    let mut work: Vec<InsnIndex> = code.indexes().filter(named).collect();
+    let mut work: Vec<InsnIndex> = graph.entry.iter().chain(addresses.taken.iter()).collect();
     for &at in &work {
         reached.insert(at);
         holds.insert(at);

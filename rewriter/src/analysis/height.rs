@@ -22,7 +22,7 @@ const ENTRY: State = State { rsp: Height::Known(0), rbp: Height::Computed };
 /// that nothing reaches get a state too.
 pub(crate) fn heights(code: &Code<'_, '_>, graph: &FlowGraph, effects: &AllEffects, last: bool) -> States {
     let mut states = code.per_insn(UNSEEN);
-    let mut work: Vec<InsnIndex> = code.indexes().rev().filter(|&at| graph.entry[at]).collect();
+    let mut work: Vec<InsnIndex> = graph.entry.iter().rev().collect();
     for &at in &work {
         states[at] = ENTRY;
     }

@@ -274,10 +274,11 @@ impl Search<'_, '_, '_, '_> {
     fn leaves_frame(&self, at: InsnIndex) -> bool {
         let before = at.before().map(|before| &self.code.insns[before]);
         let gives_up = |insn: &Insn| {
+            let ins = self.code.form(insn);
             insn.section == self.code.insns[at].section
-                && match self.code.form(insn).mnemonic() {
+                && match ins.mnemonic() {
                     Mnemonic::Pop | Mnemonic::Leave => true,
-                    Mnemonic::Add => self.code.form(insn).op0_register() == Register::RSP,
+                    Mnemonic::Add => ins.op0_register() == Register::RSP,
                     _ => false,
                 }
         };

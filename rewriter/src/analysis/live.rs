@@ -10,9 +10,9 @@
 use crate::analysis::flow::{FlowGraph, JumpKind, PerUnit};
 use crate::analysis::regs::{AllEffects, FLAGS, GPRS, Set, arguments, bits, callee_saved, results};
 use crate::analysis::rounds::Rounds;
-use crate::object::decode::{Code, Flow, Insn, InsnIndex, PerInsn};
+use crate::object::decode::{Code, Flow, InsnIndex, PerInsn};
 use foldhash::HashSet;
-use iced_x86::{Mnemonic, Register};
+use iced_x86::{Instruction, Mnemonic, Register};
 
 /// Live sets around each instruction.
 pub(crate) struct Liveness {
@@ -27,8 +27,7 @@ pub(crate) fn liveness(code: &Code<'_, '_>, graph: &FlowGraph, rounds: &Rounds, 
     let call_clobbered = GPRS & !callee_saved();
     // Registers that each unit writes itself or lets unknown callees write.
     let mut clobbered: PerUnit<Set> = PerUnit::new(code, 0);
-    let named =
-        |insn: &Insn, is: Mnemonic| code.form(insn).mnemonic() == is && code.form(insn).op0_register() == Register::RAX;
+    let saves = |ins: &Instruction| ins.mnemonic() == Mnemonic::Pop && ins.op0_register() == Register::RAX;
     let mut saving = PerUnit::new(code, false);
     let mut writing = PerUnit::new(code, false);
     // In a unit with several entries it is not known which of them writes rax.
@@ -47,7 +46,7 @@ pub(crate) fn liveness(code: &Code<'_, '_>, graph: &FlowGraph, rounds: &Rounds, 
         if unknown {
             clobbered[unit] |= call_clobbered;
         }
-        if named(insn, Mnemonic::Pop) {
+        if saves(code.form(insn)) {
             saving[unit] = true;
         } else if effects[at].writes & bits(&[Register::RAX]) != 0 {
             writing[unit] = true;

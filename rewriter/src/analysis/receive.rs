@@ -47,7 +47,7 @@ impl Far {
         let data: HashSet<InsnIndex> =
             addresses.data.values().filter_map(|data| crate::object::address::insn_of(code, data.dest)).collect();
         let labelled = units(&|at| addresses.pointed[at] && label(at));
-        for at in code.indexes().filter(|&at| addresses.pointed[at] && label(at) && !data.contains(&at)) {
+        for at in addresses.pointed.iter().filter(|&at| label(at) && !data.contains(&at)) {
             if saving.contains(&unit[at]) && !jumping.contains(&unit[at]) {
                 far.receivers.entry(unit[at]).or_default().push(at);
             }

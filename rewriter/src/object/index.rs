@@ -29,7 +29,7 @@ impl InsnSet {
     }
 
     /// Returns all instructions in their order.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = InsnIndex> {
+    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = InsnIndex> {
         self.0.ones().map(InsnIndex::from)
     }
 }
