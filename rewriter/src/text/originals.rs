@@ -4,7 +4,7 @@
 use crate::object::decode::{Code, CodeMap, Flow, Insn, InsnIndex, PerInsn};
 use crate::refusal::{Reason, Refusal};
 use crate::stats::Part;
-use iced_x86::{Decoder, DecoderOptions, Mnemonic, OpKind, Register};
+use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
 use std::ops::Deref;
 
 /// An original instruction.
@@ -42,11 +42,16 @@ impl<'o, 'a> Deref for Originals<'o, 'a> {
 impl<'o, 'a> Originals<'o, 'a> {
     /// Drops all other facts.
     pub(crate) fn new(code: Code<'o, 'a>) -> Originals<'o, 'a> {
-        let original = |insn: &Insn| Original {
-            offset: insn.offset,
-            mnemonic: code.form(insn).mnemonic(),
-            len: insn.len(),
-            part: part(&code, insn),
+        let forms: Vec<_> = code.forms.iter().map(|form| (form.mnemonic(), part(form))).collect();
+        let original = |insn: &Insn| {
+            let (mnemonic, part) = forms[usize::from(insn.form)];
+            let part = match insn.flow {
+                _ if insn.is_nop() => Part::Padding,
+                Flow::CallIndirect | Flow::JumpIndirect => Part::Indirect,
+                Flow::Call(_) | Flow::Jump(_) | Flow::Branch(_) => Part::Branch,
+                _ => part,
+            };
+            Original { offset: insn.offset, mnemonic, len: insn.len(), part }
         };
         Originals { insns: code.insns.iter().map(original).collect(), map: code.map }
     }
@@ -62,21 +67,17 @@ impl<'o, 'a> Originals<'o, 'a> {
     }
 }
 
-/// Returns the purpose of an instruction's bytes.
-fn part(code: &Code<'_, '_>, insn: &Insn) -> Part {
-    let ins = code.form(insn);
+/// Returns the purpose of the bytes of an instruction that is no branch and no padding.
+fn part(ins: &Instruction) -> Part {
     let named = |register| {
         let operand = (0..ins.op_count())
             .any(|op| ins.op_kind(op) == OpKind::Register && ins.op_register(op).full_register() == register);
         operand || ins.memory_base().full_register() == register || ins.memory_index().full_register() == register
     };
     let memory = (0..ins.op_count()).any(|op| ins.op_kind(op) == OpKind::Memory);
-    match insn.flow {
-        _ if insn.is_nop() => Part::Padding,
-        Flow::CallIndirect | Flow::JumpIndirect => Part::Indirect,
-        Flow::Call(_) | Flow::Jump(_) | Flow::Branch(_) => Part::Branch,
-        _ if ins.mnemonic() == Mnemonic::Push => Part::Push,
-        _ if ins.mnemonic() == Mnemonic::Pop => Part::Pop,
+    match ins.mnemonic() {
+        Mnemonic::Push => Part::Push,
+        Mnemonic::Pop => Part::Pop,
         _ if named(Register::R15) => Part::R15,
         _ if memory && matches!(ins.memory_base(), Register::RSP | Register::RBP) => Part::Frame,
         _ if memory => Part::Memory,
