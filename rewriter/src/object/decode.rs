@@ -160,7 +160,12 @@ impl CodeMap<'_, '_> {
 
     /// Returns the section of an instruction.
     pub(crate) fn section_of(&self, at: InsnIndex) -> SectionIndex {
-        self.sections[self.sections.partition_point(|section| section.end <= at)].section
+        self.sections[self.number_of(at)].section
+    }
+
+    /// Returns the index of an instruction's section in [`CodeMap::sections`].
+    pub(crate) fn number_of(&self, at: InsnIndex) -> usize {
+        self.sections.partition_point(|section| section.end <= at)
     }
 
     /// Returns the instruction that starts at an offset of a section.

@@ -279,8 +279,7 @@ fn debug_section<'a>(
 struct Symbols<'c, 'o, 'a> {
     code: &'c CodeMap<'o, 'a>,
     section_map: &'c [usize],
-    /// Place of every label: (new section, offset).
-    labels: HashMap<Label, (usize, u64)>,
+    texts: &'c [Text],
     /// New size of each code section.
     sizes: HashMap<SectionIndex, u64>,
     needed: Vec<Label>,
@@ -318,19 +317,12 @@ impl Numbers {
 }
 
 impl<'c, 'o, 'a> Symbols<'c, 'o, 'a> {
-    fn new(code: &'c CodeMap<'o, 'a>, texts: &[Text], section_map: &'c [usize]) -> Self {
-        let mut labels = HashMap::new();
-        let mut sizes = HashMap::new();
-        for (section, text) in code.sections.iter().zip(texts) {
-            sizes.insert(section.section, text.bytes.len() as u64);
-            for (label, offset) in &text.labels {
-                labels.insert(*label, (section_map[section.section], u64::from(*offset)));
-            }
-        }
+    fn new(code: &'c CodeMap<'o, 'a>, texts: &'c [Text], section_map: &'c [usize]) -> Self {
+        let sizes = code.sections.iter().zip(texts).map(|(s, text)| (s.section, text.bytes.len() as u64)).collect();
         Symbols {
             code,
             section_map,
-            labels,
+            texts,
             sizes,
             needed: Vec::new(),
             number: HashMap::new(),
@@ -353,14 +345,27 @@ impl<'c, 'o, 'a> Symbols<'c, 'o, 'a> {
         }
     }
 
+    /// Returns the place of a label: its new section, and the offset there.
+    fn place(&self, label: Label) -> Option<(usize, u64)> {
+        let own = match label {
+            Label::Old(at) | Label::End(at) | Label::Pad(at) | Label::After(at) => Some(self.code.number_of(at)),
+            Label::Start(section) => Some(section as usize),
+            // Its name does not tell the section.
+            Label::New(_) => None,
+        };
+        let number = own.or_else(|| self.texts.iter().position(|text| text.labels.contains_key(&label)))?;
+        let offset = self.texts.get(number)?.labels.get(&label)?;
+        Some((self.section_map[self.code.sections[number].section], u64::from(*offset)))
+    }
+
     /// Returns the new offset of an old one that a symbol names. `end` says that it is the symbol's
     /// end.
     fn moved(&self, section: SectionIndex, offset: u64, end: bool) -> u64 {
         let Some(size) = self.sizes.get(&section) else { return offset };
         let Some(insn) = self.code.at(section, offset) else { return *size };
-        let place = |label| self.labels.get(&label).map(|(_, offset)| *offset);
-        let end_label = Label::End(insn);
-        if end { place(end_label).or(place(old(insn))) } else { place(old(insn)) }.unwrap_or(*size)
+        let place = |label| self.place(label).map(|(_, offset)| offset);
+        let end = if end { place(Label::End(insn)) } else { None };
+        end.or_else(|| place(old(insn))).unwrap_or(*size)
     }
 
     fn finish(mut self) -> (Vec<NewSymbol<'a>>, Numbers) {
@@ -478,7 +483,7 @@ impl<'c, 'o, 'a> Symbols<'c, 'o, 'a> {
                 _ => None,
             };
             let number = existing.unwrap_or_else(|| {
-                let (section, value) = self.labels.get(label).copied().unwrap_or((0, 0));
+                let (section, value) = self.place(*label).unwrap_or((0, 0));
                 table.push(NewSymbol {
                     name: Cow::Owned(format!("{LABEL_PREFIX}{count}").into_bytes()),
                     value,
