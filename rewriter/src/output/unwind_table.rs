@@ -251,18 +251,27 @@ fn rows(
     let mut rows: Vec<NewRow> = Vec::new();
     let mut known: HashMap<NewRow, usize> = HashMap::new();
     let mut entries = Vec::new();
+    // Neighbours often have one row.
+    let mut last = None;
     for (at, offset) in calls {
-        let Some(row) = unwind.row(*at, code.insns[*at].end()).and_then(|row| translate(row, r15(*at))) else {
+        let old = unwind.row(*at, code.insns[*at].end()).map(|row| (row, r15(*at)));
+        let number = match last {
+            Some((before, number)) if before == old => number,
+            _ => old.and_then(|(row, r15)| translate(row, r15)).map(|row| {
+                *known.entry(row).or_insert_with_key(|row| {
+                    rows.push(row.clone());
+                    rows.len() - 1
+                })
+            }),
+        };
+        last = Some((old, number));
+        let Some(number) = number else {
             if unwind.landing(*at).is_some() {
                 let detail = "the call's frame cannot be described for the new code";
                 return Err(code.refuse(*at, Reason::ExceptionTables, detail));
             }
             continue;
         };
-        let number = *known.entry(row).or_insert_with_key(|row| {
-            rows.push(row.clone());
-            rows.len() - 1
-        });
         entries.push((*offset, number, unwind.calls[at]));
     }
     Ok((rows, entries))
