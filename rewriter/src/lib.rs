@@ -125,8 +125,8 @@ fn emit_all(
 ) -> Result<Vec<emit::Emitter>, Vec<Refusal>> {
     let mut emitters = Vec::with_capacity(facts.code.sections.len());
     let mut next_label = 0;
-    for index in 0..facts.code.sections.len() {
-        let mut emitter = emit::Emitter::new(next_label);
+    for (index, section) in facts.code.sections.iter().enumerate() {
+        let mut emitter = emit::Emitter::new(next_label, facts.code.insns[section.first..section.end].len());
         if let Err(more) = transform::Transform::section(facts, index, &mut emitter, stats) {
             refusals.extend(more);
         }

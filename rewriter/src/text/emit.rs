@@ -200,12 +200,12 @@ impl From<IcedError> for NoEncoding {
 
 impl Emitter {
     /// Returns an emitter whose new labels start at a number, so that the labels of several
-    /// sections differ.
-    pub(crate) fn new(next_label: u32) -> Self {
+    /// sections differ. It has room for the usual code of a number of instructions.
+    pub(crate) fn new(next_label: u32, insns: usize) -> Self {
         Emitter {
-            items: Vec::new(),
-            marks: Marks::default(),
-            bytes: Vec::new(),
+            items: Vec::with_capacity(2 * insns),
+            marks: Marks::with_capacity(insns),
+            bytes: Vec::with_capacity(6 * insns),
             fixups: Vec::new(),
             placed: Vec::new(),
             encoder: Encoder::new(64),

@@ -22,6 +22,11 @@ pub(crate) struct Marks {
 }
 
 impl Marks {
+    /// Returns no marks, with room for those of a number of instructions.
+    pub(crate) fn with_capacity(insns: usize) -> Marks {
+        Marks { code: Vec::with_capacity(insns), ..Marks::default() }
+    }
+
     /// Marks the code of the next instruction.
     pub(crate) fn code(&mut self, at: u32, insn: InsnIndex) {
         let first = *self.first.get_or_insert(insn);
