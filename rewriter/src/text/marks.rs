@@ -57,6 +57,15 @@ impl Marks {
         code.chain(self.pads.iter().map(|(at, insn)| Mark { at: *at, insn: *insn, pad: true }))
     }
 
+    /// Returns the instruction that the code at a place serves.
+    pub(crate) fn served(&self, at: u32) -> Option<InsnIndex> {
+        if let Some(pad) = self.pads.partition_point(|(start, _)| *start <= at).checked_sub(1) {
+            return Some(self.pads[pad].1);
+        }
+        let number = self.code.partition_point(|start| *start <= at).checked_sub(1)?;
+        self.first.map(|first| InsnIndex::from(usize::from(first) + number))
+    }
+
     /// Returns all marks with the places where they end: the next mark, or `end`.
     pub(crate) fn ranges(&self, end: u32) -> impl Iterator<Item = (Mark, u32)> {
         let ends = self.iter().skip(1).map(|next| next.at).chain([end]);
@@ -85,6 +94,7 @@ mod tests {
         marks.code(0, second);
         marks.code(4, third);
         marks.pad(9, second);
+        assert_eq!([0, 3, 4, 8, 9].map(|at| marks.served(at)), [second, second, third, third, second].map(Some));
         let moved = marks.moved(|at| 2 * at);
         let mark = |at, insn, pad| Mark { at, insn, pad };
         let expected = [(mark(0, second, false), 8), (mark(8, third, false), 18), (mark(18, second, true), 25)];

@@ -24,10 +24,12 @@ pub(crate) fn ends(emitter: &mut Emitter, unit: &PerInsn<u32>) {
     let mut kept = HashMap::<u32, Vec<Vec<usize>>>::new();
     // The first items of the kept ends, by the code from there to the return.
     let mut places = HashMap::<Vec<u8>, usize>::new();
-    let marks = std::mem::take(&mut emitter.marks);
-    for (mark, behind) in marks.ranges(emitter.items.len() as u32) {
-        let Some(ret) = (mark.at as usize..behind as usize).find(|&item| is_return(emitter, item)) else { continue };
-        let kept = kept.entry(unit[mark.insn]).or_default();
+    for ret in 0..emitter.items.len() {
+        if !is_return(emitter, ret) {
+            continue;
+        }
+        let Some(insn) = emitter.marks.served(ret as u32) else { continue };
+        let kept = kept.entry(unit[insn]).or_default();
         let end: Vec<usize> = (0..=ret).rev().take_while(|&item| item == ret || is_simple(emitter, item)).collect();
         let common = |other: &&Vec<usize>| {
             end.iter().zip(*other).take_while(|(a, b)| code(emitter, **a) == code(emitter, **b)).count()
@@ -37,10 +39,11 @@ pub(crate) fn ends(emitter: &mut Emitter, unit: &PerInsn<u32>) {
         };
         let own = kept.iter().max_by_key(common).map(|like| (common(&like), like));
         let own = own.filter(|(count, _)| size(*count) >= WORTH).map(|(count, like)| (count, like[count - 1]));
-        let tails = tails(emitter, &end);
-        let other = tails.iter().rev().find_map(|(count, code)| Some((*count, *places.get(code)?)));
+        let tails = Tails::new(emitter, &end);
+        let other = tails.iter().rev().find_map(|(count, code)| Some((count, *places.get(code)?)));
         let Some((count, place)) = other.filter(|(count, _)| own.is_none_or(|(own, _)| *count > own)).or(own) else {
-            for (count, code) in tails {
+            for (count, code) in tails.iter() {
+                let code = code.to_vec();
                 places.entry(code).or_insert(end[count - 1]);
             }
             kept.push(end);
@@ -52,22 +55,39 @@ pub(crate) fn ends(emitter: &mut Emitter, unit: &PerInsn<u32>) {
         let label = emitter.label_at(place);
         emitter.items[end[count - 1]] = Item::Branch { kind: Branch::Jump, target: label.into() };
     }
-    emitter.marks = marks;
 }
 
-/// Returns the code of all parts of an end up to the return that are worth sharing with other
-/// functions, the shortest first, with their numbers of items.
-fn tails(emitter: &Emitter, end: &[usize]) -> Vec<(usize, Vec<u8>)> {
-    let mut tails = Vec::new();
-    let mut tail = Vec::new();
-    for (index, item) in end.iter().take(LONGEST).enumerate() {
-        let Some((bytes, [])) = code(emitter, *item) else { break };
-        tail = [bytes, &tail].concat();
-        if tail.len() >= WORTH_OF_OTHERS {
-            tails.push((index + 1, tail.clone()));
+/// The parts of an end up to the return that are worth sharing with other functions.
+struct Tails {
+    /// The code of the longest.
+    code: Vec<u8>,
+    /// Number of items and size of each, the shortest first.
+    parts: Vec<(usize, usize)>,
+}
+
+impl Tails {
+    fn new(emitter: &Emitter, end: &[usize]) -> Tails {
+        let plain = |item: &usize| match code(emitter, *item) {
+            Some((bytes, [])) => Some(bytes),
+            _ => None,
+        };
+        let mut items: Vec<&[u8]> = end.iter().take(LONGEST).map_while(plain).collect();
+        let mut size = 0;
+        let mut parts = Vec::with_capacity(items.len());
+        for (index, bytes) in items.iter().enumerate() {
+            size += bytes.len();
+            if size >= WORTH_OF_OTHERS {
+                parts.push((index + 1, size));
+            }
         }
+        items.reverse();
+        Tails { code: items.concat(), parts }
     }
-    tails
+
+    /// Returns the number of items and the code of each part, the shortest first.
+    fn iter(&self) -> impl DoubleEndedIterator<Item = (usize, &[u8])> {
+        self.parts.iter().map(|(count, size)| (*count, &self.code[self.code.len() - size..]))
+    }
 }
 
 /// Returns the bytes of an item and its relocations, if these do not depend on its place.
