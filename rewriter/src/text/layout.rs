@@ -33,7 +33,8 @@ pub(crate) struct TextReloc {
 
 /// Lays out the emitted code of one section.
 pub(crate) fn lay_out(emitter: &Emitter) -> Text {
-    let branches = branches(emitter);
+    let places = places(emitter);
+    let branches = branches(emitter, &places);
     let loops = loops(emitter, &branches);
     let mut long = vec![false; emitter.items.len()];
     for &(item, kind, to) in &branches {
@@ -54,20 +55,25 @@ pub(crate) fn lay_out(emitter: &Emitter) -> Text {
             break offsets;
         }
     };
-    write(emitter, &branches, &long, &offsets)
+    write(emitter, places, &branches, &long, &offsets)
 }
 
-/// Returns the direct branches: the item of each, and the item that holds its target's label, if
-/// that is in this section.
-fn branches(emitter: &Emitter) -> Vec<(usize, Branch, Option<usize>)> {
+/// Returns the item that holds each label of the section.
+fn places(emitter: &Emitter) -> HashMap<Label, u32> {
     let labels = emitter.items.iter().enumerate().filter_map(|(index, item)| match item {
         Item::Label(label) => Some((*label, index)),
         _ => None,
     });
     let mut places = HashMap::with_capacity(emitter.count_labels());
-    places.extend(labels.chain(emitter.placed.iter().copied()));
+    places.extend(labels.chain(emitter.placed.iter().copied()).map(|(label, item)| (label, item as u32)));
+    places
+}
+
+/// Returns the direct branches: the item of each, and the item that holds its target's label, if
+/// that is in this section.
+fn branches(emitter: &Emitter, places: &HashMap<Label, u32>) -> Vec<(usize, Branch, Option<usize>)> {
     let place = |target| match target {
-        Target::Label(label) => places.get(&label).copied(),
+        Target::Label(label) => places.get(&label).map(|item| *item as usize),
         _ => None,
     };
     let branch = |(index, item): (usize, &Item)| match *item {
@@ -142,21 +148,26 @@ fn before_loop(offset: u32, size: u32) -> u32 {
     (0..LINE).find(|padding| lines(*padding) <= size.max(1).div_ceil(LINE)).unwrap_or(0)
 }
 
-fn write(emitter: &Emitter, branches: &[(usize, Branch, Option<usize>)], long: &[bool], offsets: &[u32]) -> Text {
+fn write(
+    emitter: &Emitter,
+    mut labels: HashMap<Label, u32>,
+    branches: &[(usize, Branch, Option<usize>)],
+    long: &[bool],
+    offsets: &[u32],
+) -> Text {
     let size = offsets.last().map_or(0, |end| *end as usize);
+    labels.values_mut().for_each(|place| *place = offsets[*place as usize]);
     let mut text = Text {
         bytes: Vec::with_capacity(size + 1),
         relocs: Vec::new(),
-        labels: HashMap::with_capacity(emitter.count_labels()),
+        labels,
         marks: emitter.marks.moved(|item| offsets[item as usize]),
     };
     let mut next = branches.iter();
     for (index, item) in emitter.items.iter().enumerate() {
         debug_assert_eq!(text.bytes.len(), offsets[index] as usize);
         match item {
-            Item::Label(label) => {
-                text.labels.insert(*label, offsets[index]);
-            }
+            Item::Label(_) => {}
             Item::Align { .. } | Item::Loop => nops(&mut text.bytes, (offsets[index + 1] - offsets[index]) as usize),
             Item::Bytes { start, len, fixups } => {
                 for &Fixup { field, kind, target, addend } in emitter.fixups(*fixups) {
