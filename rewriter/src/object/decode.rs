@@ -129,6 +129,10 @@ pub(crate) struct CodeSection {
 /// A usual size of instructions in bytes. The list of instructions has this room at first.
 const INSN_SIZE: usize = 4;
 
+/// Most forms for which there is room from the start. Large objects have fewer than a third of
+/// their instructions.
+const MOST_FORMS: usize = 4096;
+
 /// All code of an object.
 pub(crate) struct Code<'o, 'a> {
     pub insns: PerInsn<Insn>,
@@ -380,6 +384,7 @@ pub(crate) fn decode<'o, 'a>(object: &'o Object<'a>) -> Result<Code<'o, 'a>, Vec
     let bytes: usize =
         object.sections.iter().filter(|section| section.is_code()).map(|section| section.data.len()).sum();
     code.insns.raw.reserve(bytes / INSN_SIZE);
+    code.forms.reserve((bytes / INSN_SIZE / 3).min(MOST_FORMS));
     for (index, section) in object.sections.iter().enumerate() {
         if section.is_code() {
             decode_section(&mut code, index, std::mem::take(&mut functions[index]), &mut refusals);

@@ -37,6 +37,11 @@ impl Hash for Form {
 }
 
 impl Forms {
+    /// Makes room for some forms.
+    pub(crate) fn reserve(&mut self, forms: usize) {
+        self.0.reserve(forms);
+    }
+
     /// Returns the number of an instruction's form.
     pub(crate) fn number(&mut self, ins: &Instruction) -> FormIndex {
         FormIndex(self.0.insert_full(Form(*ins)).0 as u32)
