@@ -17,7 +17,7 @@ use crate::analysis::regs::{self, AllEffects, Set, bit};
 use crate::object::decode::{Code, Dest, Flow, PerInsn};
 use crate::stats::Stats;
 use foldhash::{HashMap, HashMapExt};
-use iced_x86::{Instruction, OpKind, Register};
+use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 use sfi_debuginfo::map::Keeping;
 
 /// Registers that a callee preserves, as r15 is.
@@ -40,25 +40,9 @@ pub(crate) fn decide(
     budgeted: Set,
 ) -> Homes {
     let mut named: PerUnit<Set> = PerUnit::new(code, 0);
-    // Units that call or leave by a jump, and units that code of this object calls directly.
-    let mut leaves = PerUnit::new(code, false);
-    let mut called = PerUnit::new(code, false);
-    for (at, insn) in code.each() {
-        let unit = graph.unit[at];
-        named[unit] |= effects[at].uses | effects[at].writes;
-        leaves[unit] |= match insn.flow {
-            Flow::Call(_) | Flow::Jump(_) | Flow::Branch(_) => match graph.target(at) {
-                Some(target) if graph.unit[target] == unit && !graph.entry[target] => false,
-                Some(target) => {
-                    called[graph.unit[target]] = true;
-                    true
-                }
-                None => true,
-            },
-            Flow::CallIndirect | Flow::JumpIndirect => true,
-            Flow::Next => code.form(insn).mnemonic() == iced_x86::Mnemonic::Syscall,
-            Flow::Return | Flow::Stop => false,
-        };
+    for run in graph.runs() {
+        named[graph.unit[run.start]] |=
+            run.start.until(run.end).fold(0, |named, at| named | effects[at].uses | effects[at].writes);
     }
     let users: Vec<(u32, Set)> =
         named.iter().filter(|(_, named)| **named & bit(Register::R15) != 0).map(|(unit, set)| (unit, *set)).collect();
@@ -72,6 +56,26 @@ pub(crate) fn decide(
             return decisions;
         }
     };
+    // Units that call or leave by a jump, and units that code of this object calls directly.
+    let mut leaves = PerUnit::new(code, false);
+    let mut called = PerUnit::new(code, false);
+    for (at, insn) in code.each() {
+        let unit = graph.unit[at];
+        leaves[unit] |= match insn.flow {
+            Flow::Call(_) | Flow::Jump(_) | Flow::Branch(_) => match graph.target(at) {
+                Some(target) if graph.unit[target] == unit && !graph.entry[target] => false,
+                Some(target) => {
+                    called[graph.unit[target]] = true;
+                    true
+                }
+                None => true,
+            },
+            Flow::CallIndirect | Flow::JumpIndirect => true,
+            // Only users of r15 are asked.
+            Flow::Next => named[unit] & bit(Register::R15) != 0 && code.form(insn).mnemonic() == Mnemonic::Syscall,
+            Flow::Return | Flow::Stop => false,
+        };
+    }
     let taken = passed::others(code, graph, effects, states, &PRESERVED);
     let candidates: Vec<Register> = PRESERVED.into_iter().filter(|r| (taken | budgeted) & bit(*r) == 0).collect();
     for (unit, named) in users {
@@ -86,7 +90,7 @@ pub(crate) fn decide(
     }
     let costs = exchange_costs(code, graph, effects, &decisions);
     let insns = passed::insns_by_unit(graph, costs.keys().copied());
-    let mut search = passed::Search::new(code, graph, effects, states);
+    let mut search = passed::Search::new(code, graph, effects, states, &candidates);
     for (unit, costs) in costs {
         if graph.far.concerns(unit) || unset.contains(&unit) {
             continue;
@@ -94,8 +98,8 @@ pub(crate) fn decide(
         let mut cheaper: Vec<Register> = candidates.clone();
         cheaper.retain(|r| costs[number(*r)] < costs[number(Register::R15)]);
         cheaper.sort_by_key(|r| costs[number(*r)]);
-        let fits = |r: &Register| !search.takes(&insns[&unit], *r);
-        if let Some(register) = cheaper.into_iter().find(fits) {
+        let taken = search.takes(&insns[&unit], regs::bits(&cheaper));
+        if let Some(register) = cheaper.into_iter().find(|r| taken & bit(*r) == 0) {
             decisions[unit] = Some(R15::Exchanged(register));
         }
     }

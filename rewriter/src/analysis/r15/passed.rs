@@ -13,7 +13,7 @@ use crate::analysis::flow::{FlowGraph, JumpKind};
 use crate::analysis::r15::kept::Passed;
 use crate::analysis::r15::slot::reads_nothing;
 use crate::analysis::reach::frame_place;
-use crate::analysis::regs::{AllEffects, Set, bit};
+use crate::analysis::regs::{AllEffects, Set, bit, bits};
 use crate::object::address::{Addresses, insn_of};
 use crate::object::decode::{Code, Flow, InsnIndex, PerInsn};
 use crate::object::read::Place;
@@ -21,35 +21,34 @@ use crate::refusal::{Reason, Refusal};
 use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
 use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 
-/// The content of r15 at a point.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Holds {
-    /// The caller's value.
-    Caller,
-    /// The caller's value, which is saved.
-    Saved,
-    /// The unit's own value.
-    Own,
-    /// The unit's own value, or the caller's, which is saved.
-    Maybe,
-    /// Loaded: the unit's own value, or the caller's, which is restored.
-    Loaded,
-    /// Loaded on one path, and saved on another.
-    Doubt,
-    /// Paths disagree.
-    Mixed,
-}
+/// Most registers of one [`Search`].
+const LANES: usize = 8;
+
+/// The contents of the search's registers at a point, four bits for each. Paths that meet join by
+/// `|`. No bit: nothing leads here.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+struct Holds(u32);
 
 impl Holds {
-    fn join(self, other: Holds) -> Holds {
-        use Holds::{Doubt, Loaded, Maybe, Mixed, Own, Saved};
-        match (self, other) {
-            (a, b) if a == b => a,
-            (Saved | Own | Maybe, Saved | Own | Maybe) => Maybe,
-            (Own, Loaded) | (Loaded, Own) => Loaded,
-            (Saved | Own | Maybe | Loaded | Doubt, Saved | Own | Maybe | Loaded | Doubt) => Doubt,
-            _ => Mixed,
-        }
+    /// The caller's value. With other bits: paths disagree.
+    const CALLER: u32 = 1;
+    /// The caller's value, which is saved.
+    const SAVED: u32 = 2;
+    /// The unit's own value.
+    const OWN: u32 = 4;
+    /// Loaded: the unit's own value, or the caller's, which is restored.
+    const LOADED: u32 = Holds::OWN | 8;
+    /// The unit's own value, or the caller's, which is saved.
+    const MAYBE: u32 = Holds::SAVED | Holds::OWN;
+    /// Loaded on one path, and saved on another.
+    const DOUBT: u32 = Holds::SAVED | Holds::LOADED;
+
+    fn of(self, lane: usize) -> u32 {
+        self.0 >> (4 * lane) & 15
+    }
+
+    fn with(self, lane: usize, content: u32) -> Holds {
+        Holds(self.0 & !(15 << (4 * lane)) | content << (4 * lane))
     }
 }
 
@@ -81,16 +80,13 @@ pub(crate) fn find(
     let units = insns_by_unit(graph, named.map(|at| graph.unit[at]));
     let mut found = HashMap::<u32, InsnIndex>::new();
     let mut unset = HashSet::<u32>::new();
-    let mut search = Search::new(code, graph, effects, states);
+    let mut search = Search::new(code, graph, effects, states, &[Register::R15]);
     for (unit, insns) in &units {
-        match search.passes(insns, Register::R15) {
-            Some(Passing::Meant(at)) => {
-                found.insert(*unit, at);
+        for (_, passing) in search.passes(insns, bit(Register::R15)) {
+            match passing {
+                Passing::Meant(at) => _ = found.insert(*unit, at),
+                Passing::Unset => _ = unset.insert(*unit),
             }
-            Some(Passing::Unset) => {
-                unset.insert(*unit);
-            }
-            None => {}
         }
     }
     let open: HashSet<InsnIndex> = code
@@ -136,17 +132,8 @@ pub(crate) fn others(
         _ => None,
     });
     let units = insns_by_unit(graph, called.map(|to| graph.unit[to]));
-    let mut search = Search::new(code, graph, effects, states);
-    let mut passed = 0;
-    for insns in units.values() {
-        let named = insns.iter().fold(0, |set, at| set | effects[*at].uses | effects[*at].writes);
-        for register in registers.iter().filter(|register| named & bit(**register) != 0) {
-            if passed & bit(*register) == 0 && search.passes(insns, *register).is_some() {
-                passed |= bit(*register);
-            }
-        }
-    }
-    passed
+    let mut search = Search::new(code, graph, effects, states, registers);
+    units.values().fold(0, |passed, insns| passed | search.takes(insns, bits(registers) & !passed))
 }
 
 /// Returns the instructions of some units, by unit.
@@ -179,100 +166,97 @@ fn with_callers(code: &Code<'_, '_>, graph: &FlowGraph, mut units: HashSet<u32>)
     units
 }
 
-/// A search for units that pass a preserved register.
+/// A search for units that pass preserved registers.
 pub(crate) struct Search<'x, 'o, 'a> {
     code: &'x Code<'o, 'a>,
     graph: &'x FlowGraph,
     effects: &'x AllEffects,
     states: &'x States,
-    /// The register's content before the instructions of the last unit that control reaches.
-    holds: PerInsn<Option<Holds>>,
+    /// Each register's place in the list is its lane.
+    registers: &'x [Register],
+    /// The contents before the instructions that control reaches.
+    holds: PerInsn<Holds>,
+}
+
+/// A register that a unit names, and the ways in which the unit saves it.
+struct Kept {
+    register: Register,
+    lane: usize,
+    mask: Set,
+    /// The first store to the frame, if only saves of others precede it. Variables of the unit are
+    /// stored later.
+    save: Option<InsnIndex>,
+    /// The unit pushes the register.
+    pushed: bool,
+    /// The unit loads the register from the place where it was saved.
+    restored: bool,
 }
 
 impl<'x, 'o, 'a> Search<'x, 'o, 'a> {
+    /// Searches for at most [`LANES`] registers.
     pub(crate) fn new(
         code: &'x Code<'o, 'a>,
         graph: &'x FlowGraph,
         effects: &'x AllEffects,
         states: &'x States,
+        registers: &'x [Register],
     ) -> Self {
-        Search { code, graph, effects, states, holds: code.per_insn(None) }
+        debug_assert!(registers.len() <= LANES, "each register has four bits");
+        Search { code, graph, effects, states, registers, holds: code.per_insn(Holds::default()) }
     }
 
-    /// Says whether a unit of these instructions reads a register where it may still hold the
-    /// caller's value.
-    pub(crate) fn takes(&mut self, insns: &[InsnIndex], register: Register) -> bool {
-        self.passes(insns, register).is_some()
+    /// Returns the registers of a set that a unit of these instructions reads where they may still
+    /// hold the caller's value. May be asked once for each unit.
+    pub(crate) fn takes(&mut self, insns: &[InsnIndex], wanted: Set) -> Set {
+        self.passes(insns, wanted).into_iter().fold(0, |set, (register, _)| set | bit(register))
     }
 
-    /// Returns how a unit takes a preserved register from its callers, or leaves it to them: the
+    /// Returns how a unit takes preserved registers from its callers, or leaves them to them: the
     /// first instruction that does so on purpose, if there is one.
-    fn passes(&mut self, insns: &[InsnIndex], register: Register) -> Option<Passing> {
-        let Search { code, graph, effects, states, ref mut holds } = *self;
-        let mask = bit(register);
-        let names = |at: InsnIndex| (effects[at].uses | effects[at].writes) & mask != 0;
-        let moves = |at: InsnIndex| if names(at) { moves(code.ins(at), register) } else { None };
-        let place = |at: InsnIndex| frame_place(code.ins(at), &states[at]);
-        let turns = |at: InsnIndex| names(at) || code.insns[at].flow != Flow::Next;
-        // All other instructions pass the register on as it is.
-        let points: Vec<InsnIndex> = insns.iter().copied().filter(|&at| turns(at)).collect();
-        let named: Vec<InsnIndex> = points.iter().copied().filter(|&at| names(at)).collect();
-        // The first store to the frame, if only saves of others precede it. Variables of the unit
-        // are stored later.
-        let save = named
-            .iter()
-            .copied()
-            .take_while(|&at| effects[at].writes & mask == 0 && moves(at) != Some(Move::Push))
-            .find(|&at| moves(at) == Some(Move::Save));
-        let saved = save.and_then(place);
-        // Another register may give the stack pointer back before the restore. Then the operand
-        // tells the place.
-        let operand = |at: InsnIndex| (code.ins(at).memory_base(), code.ins(at).memory_displacement64());
-        let back =
-            |at: InsnIndex| states[at].rsp == Height::Computed && save.is_some_and(|save| operand(save) == operand(at));
-        let pushed = named.iter().any(|&at| moves(at) == Some(Move::Push));
-        let loads = |at: InsnIndex| {
-            let ins = code.ins(at);
-            ins.mnemonic() == Mnemonic::Mov && ins.op0_register() == register && ins.op1_kind() == OpKind::Memory
-        };
-        let is =
-            |at: InsnIndex, what: Move| moves(at) == Some(what) && saved.is_some() && (place(at) == saved || back(at));
-        let restored = named.iter().any(|&at| is(at, Move::Restore));
-        let mut work: Vec<InsnIndex> =
-            insns.iter().copied().filter(|&at| graph.entry[at] && !code.is_trap(at)).collect();
-        for at in insns {
-            holds[*at] = None;
+    fn passes(&mut self, insns: &[InsnIndex], wanted: Set) -> Vec<(Register, Passing)> {
+        let Search { code, graph, .. } = *self;
+        let (mut named, mut exits, mut work) = (Vec::new(), Vec::new(), Vec::new());
+        for &at in insns {
+            if self.names(at) & wanted != 0 {
+                named.push(at);
+            }
+            let leaves = match code.insns[at].flow {
+                Flow::Return => true,
+                Flow::Jump(_) | Flow::Branch(_) => graph.tail_calls(code, at),
+                Flow::JumpIndirect => graph.jump_kind(at) == JumpKind::Tail,
+                _ => false,
+            };
+            if leaves {
+                exits.push(at);
+            }
+            if graph.entry[at] && !code.is_trap(at) {
+                work.push(at);
+            }
         }
+        let all = named.iter().fold(0, |set, at| set | self.names(*at)) & wanted;
+        let registers = self.registers.iter().enumerate().filter(|(_, register)| all & bit(**register) != 0);
+        let kept: Vec<Kept> = registers.map(|(lane, register)| self.kept(&named, lane, *register)).collect();
+        let callers = kept.iter().fold(Holds::default(), |holds, kept| holds.with(kept.lane, Holds::CALLER));
         for at in &work {
-            holds[*at] = Some(Holds::Caller);
+            self.holds[*at] = callers;
         }
         while let Some(at) = work.pop() {
-            let Some(before) = holds[at] else { continue };
-            let passed = |at: InsnIndex, before: Holds| match moves(at) {
-                None if !names(at) => before,
-                Some(Move::Push | Move::Save) if before == Holds::Caller => Holds::Saved,
-                Some(Move::Pop) => Holds::Caller,
-                Some(Move::Restore) if is(at, Move::Restore) => Holds::Caller,
-                // The register may be restored from a place that another register tells.
-                _ if pushed && loads(at) => Holds::Loaded,
-                _ if effects[at].writes & mask != 0 => Holds::Own,
-                _ => before,
-            };
             let unit = graph.unit[at];
             // A straight line is followed at once.
-            let (mut line, mut before) = (Some(at), before);
+            let (mut line, mut before) = (Some(at), self.holds[at]);
             while let Some(mut at) = line.take() {
-                while !names(at) && graph.only_next(at).is_some_and(|next| !graph.label[next]) {
+                while self.names(at) & all == 0 && graph.only_next(at).is_some_and(|next| !graph.label[next]) {
                     at = at.next();
                 }
-                holds[at] = Some(before);
-                let after = passed(at, before);
+                self.holds[at] = before;
+                let after = self.after(&kept, at, before);
+                let holds = &mut self.holds;
                 graph.successors(code, at, |to| {
                     if graph.entry[to] || graph.unit[to] != unit {
                         return;
                     }
-                    let joined = holds[to].map_or(after, |other| other.join(after));
-                    if holds[to].replace(joined) == Some(joined) {
+                    let joined = Holds(holds[to].0 | after.0);
+                    if std::mem::replace(&mut holds[to], joined) == joined {
                         return;
                     }
                     if to == at.next() {
@@ -283,40 +267,89 @@ impl<'x, 'o, 'a> Search<'x, 'o, 'a> {
                 });
             }
         }
+        kept.iter().filter_map(|kept| Some((kept.register, self.passing(kept, &named, &exits)?))).collect()
+    }
+
+    /// Returns how a unit passes a register, given the contents everywhere.
+    fn passing(&self, kept: &Kept, named: &[InsnIndex], exits: &[InsnIndex]) -> Option<Passing> {
+        let (register, holds) = (kept.register, |at: InsnIndex| self.holds[at].of(kept.lane));
         let reads = |at: InsnIndex| {
-            let insn = &code.insns[at];
-            effects[at].uses & mask != 0 && !insn.is_nop() && !reads_nothing(code.form(insn), register)
+            let insn = &self.code.insns[at];
+            self.effects[at].uses & kept.mask != 0 && !insn.is_nop() && !reads_nothing(self.code.form(insn), register)
         };
-        let meant = |at: &InsnIndex| {
-            let insn = &code.insns[*at];
-            let Some(holds) = holds[*at] else { return false };
-            let leaves = || match insn.flow {
-                Flow::Return => true,
-                Flow::Jump(_) | Flow::Branch(_) => graph.tail_calls(code, *at),
-                Flow::JumpIndirect => graph.jump_kind(*at) == JumpKind::Tail,
-                _ => false,
-            };
-            match holds {
-                Holds::Caller => match moves(*at) {
+        let named = || named.iter().copied().filter(|&at| self.names(at) & kept.mask != 0);
+        let takes = |at: &InsnIndex| {
+            holds(*at) == Holds::CALLER
+                && match moves(self.code.ins(*at), register) {
                     Some(Move::Push) => false,
                     // This stores a variable, because nothing restores the register.
-                    Some(Move::Save) => !restored,
+                    Some(Move::Save) => !kept.restored,
                     _ => reads(*at),
-                },
-                Holds::Own => leaves(),
-                _ => false,
-            }
+                }
         };
+        let leaves = exits.iter().copied().find(|&at| holds(at) == Holds::OWN);
+        let meant = named().find(takes).into_iter().chain(leaves).min();
         // Functions save a register by a push. A push where it may hold another value passes an
         // argument. Other reads after a load on one path only are none on the path without it.
-        let unset = |at: &InsnIndex| match holds[*at] {
-            Some(Holds::Saved) => moves(*at) != Some(Move::Push) && reads(*at),
-            Some(Holds::Maybe) => reads(*at),
-            Some(Holds::Doubt) => moves(*at) == Some(Move::Push),
+        let pushes = |at: InsnIndex| moves(self.code.ins(at), register) == Some(Move::Push);
+        let unset = |at: InsnIndex| match holds(at) {
+            Holds::SAVED => !pushes(at) && reads(at),
+            Holds::MAYBE => reads(at),
+            Holds::DOUBT => pushes(at),
             _ => false,
         };
-        let on_purpose = points.iter().copied().find(meant).map(Passing::Meant);
-        on_purpose.or_else(|| named.iter().any(unset).then_some(Passing::Unset))
+        meant.map(Passing::Meant).or_else(|| named().any(unset).then_some(Passing::Unset))
+    }
+
+    /// Returns how a unit saves a register, given the instructions that name preserved registers.
+    fn kept(&self, named: &[InsnIndex], lane: usize, register: Register) -> Kept {
+        let mask = bit(register);
+        let named = || named.iter().copied().filter(|&at| self.names(at) & mask != 0);
+        let moves = |at: InsnIndex| moves(self.code.ins(at), register);
+        let save = named()
+            .take_while(|&at| self.effects[at].writes & mask == 0 && moves(at) != Some(Move::Push))
+            .find(|&at| moves(at) == Some(Move::Save));
+        let pushed = named().any(|at| moves(at) == Some(Move::Push));
+        let mut kept = Kept { register, lane, mask, save, pushed, restored: false };
+        kept.restored = named().any(|at| moves(at) == Some(Move::Restore) && self.restores(&kept, at));
+        kept
+    }
+
+    /// Returns all registers that an instruction reads or writes.
+    fn names(&self, at: InsnIndex) -> Set {
+        self.effects[at].uses | self.effects[at].writes
+    }
+
+    /// Says whether a load from the frame reads the place where the register was saved.
+    fn restores(&self, kept: &Kept, at: InsnIndex) -> bool {
+        let place = |at: InsnIndex| frame_place(self.code.ins(at), &self.states[at]);
+        // Another register may give the stack pointer back before the restore. Then the operand
+        // tells the place.
+        let operand = |at: InsnIndex| (self.code.ins(at).memory_base(), self.code.ins(at).memory_displacement64());
+        let back = |save: InsnIndex| self.states[at].rsp == Height::Computed && operand(save) == operand(at);
+        kept.save.is_some_and(|save| place(save).is_some_and(|saved| place(at) == Some(saved) || back(save)))
+    }
+
+    /// Returns the contents after an instruction.
+    fn after(&self, kept: &[Kept], at: InsnIndex, before: Holds) -> Holds {
+        let (names, ins) = (self.names(at), self.code.ins(at));
+        kept.iter().filter(|kept| names & kept.mask != 0).fold(before, |holds, kept| {
+            let loads = || {
+                ins.mnemonic() == Mnemonic::Mov
+                    && ins.op0_register() == kept.register
+                    && ins.op1_kind() == OpKind::Memory
+            };
+            let content = match moves(ins, kept.register) {
+                Some(Move::Push | Move::Save) if holds.of(kept.lane) == Holds::CALLER => Holds::SAVED,
+                Some(Move::Pop) => Holds::CALLER,
+                Some(Move::Restore) if self.restores(kept, at) => Holds::CALLER,
+                // The register may be restored from a place that another register tells.
+                _ if kept.pushed && loads() => Holds::LOADED,
+                _ if self.effects[at].writes & kept.mask != 0 => Holds::OWN,
+                _ => return holds,
+            };
+            holds.with(kept.lane, content)
+        })
     }
 }
 
