@@ -206,6 +206,12 @@ impl FlowGraph {
         })
     }
 
+    /// Returns the instructions of some units, in order.
+    pub(crate) fn members(&self, units: &HashSet<u32>) -> Vec<InsnIndex> {
+        let runs = self.runs().filter(|run| units.contains(&self.unit[run.start]));
+        runs.flat_map(|run| run.start.until(run.end)).collect()
+    }
+
     /// Returns the instruction of this object that a direct branch or call names.
     pub(crate) fn target(&self, at: InsnIndex) -> Option<InsnIndex> {
         let target = self.ways[at].target;

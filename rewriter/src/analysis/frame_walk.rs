@@ -32,7 +32,7 @@ pub(crate) fn check(code: &Code<'_, '_>, graph: &FlowGraph, effects: &AllEffects
     if units.is_empty() {
         return Vec::new();
     }
-    let members: Vec<InsnIndex> = code.indexes().filter(|&at| units.contains(&graph.unit[at])).collect();
+    let members = graph.members(&units);
     let mut places = HashSet::new();
     let mut before = HashMap::<InsnIndex, Walk>::new();
     loop {

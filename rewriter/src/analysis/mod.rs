@@ -68,8 +68,8 @@ pub(crate) fn run(
     let budgeted = if budget { regs::bit(sfi_contract::budget::REGISTER) } else { 0 };
     let names = |at: &InsnIndex| !code.insns[*at].is_nop() && (effects[*at].uses | effects[*at].writes) & budgeted != 0;
     let detail = "r14 holds the budget; compile with -ffixed-r14";
-    let named: Vec<Refusal> =
-        code.indexes().filter(names).map(|at| code.refuse(at, Reason::NoSafeForm, detail)).collect();
+    let insns = code.indexes().filter(|_| budget);
+    let named: Vec<Refusal> = insns.filter(names).map(|at| code.refuse(at, Reason::NoSafeForm, detail)).collect();
     let (sums, mut states) = jumps::prove(code, &mut graph, &effects, addresses);
     while graph.settle(code, &states) {
         states = height::heights(code, &graph, &effects, false);

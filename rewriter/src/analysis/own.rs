@@ -45,11 +45,13 @@ pub(crate) fn check(
     stops: &HashSet<InsnIndex>,
 ) -> Vec<Refusal> {
     let loads = |at: InsnIndex| {
+        if effects[at].writes & RSP == 0 || code.insns[at].flow != Flow::Next {
+            return false;
+        }
         let ins = code.ins(at);
         let frame = matches!(states[at].rbp, Height::Known(_));
         match ins.mnemonic() {
             Mnemonic::Leave => !frame,
-            _ if effects[at].writes & RSP == 0 || code.insns[at].flow != Flow::Next => false,
             Mnemonic::Push | Mnemonic::Pushfq | Mnemonic::Popfq | Mnemonic::Syscall => false,
             Mnemonic::Pop => ins.op0_register() == Register::RSP,
             Mnemonic::Add | Mnemonic::Sub | Mnemonic::And => ins.op0_register() != Register::RSP,
@@ -64,7 +66,7 @@ pub(crate) fn check(
     if suspect.is_empty() {
         return Vec::new();
     }
-    let members: Vec<InsnIndex> = code.indexes().filter(|&at| suspect.contains(&graph.unit[at])).collect();
+    let members = graph.members(&suspect);
     let mut own = Own {
         code,
         graph,
@@ -107,7 +109,7 @@ pub(crate) fn check_tails(
         Flow::JumpIndirect => graph.jump_kind(at) != JumpKind::Far && graph.jump_targets(at).is_empty(),
         _ => false,
     };
-    let mut found: Vec<InsnIndex> = code.indexes().filter(|&at| deep(at) && leaves(at)).collect();
+    let mut found: Vec<InsnIndex> = code.indexes().filter(|&at| leaves(at) && deep(at)).collect();
     if found.is_empty() {
         return Vec::new();
     }

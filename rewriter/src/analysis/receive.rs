@@ -37,27 +37,26 @@ impl Far {
         unit: &PerInsn<u32>,
         label: impl Fn(InsnIndex) -> bool,
     ) -> Far {
-        let units = |wanted: &dyn Fn(InsnIndex) -> bool| -> HashSet<u32> {
-            code.indexes().filter(|&at| wanted(at)).map(|at| unit[at]).collect()
-        };
+        let units = |insns: &[InsnIndex]| -> HashSet<u32> { insns.iter().map(|at| unit[*at]).collect() };
         let mut far = Far::default();
-        let jumps: Vec<InsnIndex> = code.indexes().filter(|&at| is_far_jump(code, at)).collect();
-        let saving = units(&|at| saves_stack(code, at));
-        let jumping = units(&|at| code.insns[at].flow == Flow::JumpIndirect);
-        let data: HashSet<InsnIndex> =
-            addresses.data.values().filter_map(|data| crate::object::address::insn_of(code, data.dest)).collect();
-        let labelled = units(&|at| addresses.pointed[at] && label(at));
-        for at in addresses.pointed.iter().filter(|&at| label(at) && !data.contains(&at)) {
-            if saving.contains(&unit[at]) && !jumping.contains(&unit[at]) {
-                far.receivers.entry(unit[at]).or_default().push(at);
+        let jumps: Vec<InsnIndex> = code.indexes().filter(|&at| code.insns[at].flow == Flow::JumpIndirect).collect();
+        let labels: Vec<InsnIndex> = addresses.pointed.iter().filter(|&at| label(at)).collect();
+        let (jumping, labelled) = (units(&jumps), units(&labels));
+        if !labelled.is_subset(&jumping) {
+            let data: HashSet<InsnIndex> =
+                addresses.data.values().filter_map(|data| crate::object::address::insn_of(code, data.dest)).collect();
+            let saves: Vec<InsnIndex> = code.indexes().filter(|&at| saves_stack(code, at)).collect();
+            let saving = units(&saves);
+            for at in labels.into_iter().filter(|at| !data.contains(at)) {
+                if saving.contains(&unit[at]) && !jumping.contains(&unit[at]) {
+                    far.receivers.entry(unit[at]).or_default().push(at);
+                }
             }
+            let received = saves.into_iter().filter(|&at| far.receivers.contains_key(&unit[at]));
+            far.saves = received.map(|at| (at, unit[at])).collect();
         }
-        far.saves = code
-            .indexes()
-            .filter(|&at| far.receivers.contains_key(&unit[at]) && saves_stack(code, at))
-            .map(|at| (at, unit[at]))
-            .collect();
-        far.jumps = jumps.into_iter().filter(|&at| !labelled.contains(&unit[at])).collect();
+        let alone = jumps.into_iter().filter(|&at| !labelled.contains(&unit[at]));
+        far.jumps = alone.filter(|&at| is_far_jump(code, at)).collect();
         far.units = far.jumps.iter().map(|&at| unit[at]).chain(far.receivers.keys().copied()).collect();
         far
     }
@@ -105,14 +104,11 @@ fn saves_stack(code: &Code<'_, '_>, at: InsnIndex) -> bool {
         && (ins.op1_register() == Register::RSP || (ins.op1_register().is_gpr64() && before().is_some_and(copied)))
 }
 
-/// Says whether an indirect jump is a far jump. The straight line to it loads the stack pointer
+/// Says whether an indirect jump is a far one. The straight line to it loads the stack pointer
 /// from memory, and the frame pointer from anywhere, in any order. It loads no other preserved
 /// register from there.
 fn is_far_jump(code: &Code<'_, '_>, at: InsnIndex) -> bool {
     let insn = &code.insns[at];
-    if insn.flow != Flow::JumpIndirect {
-        return false;
-    }
     let line = code.insns[..at].iter().rev().take(NEAR);
     let line = line.take_while(|i| i.flow == Flow::Next && i.section == insn.section).map(|i| code.form(i));
     let line: Vec<&Instruction> = line.collect();

@@ -109,7 +109,7 @@ const KNOWN: usize = 4096;
 impl Known {
     /// Knows nothing yet. Has room for the forms of so many instructions.
     pub(crate) fn new(forms: usize) -> Known {
-        let size = (forms / 4).next_power_of_two().min(KNOWN);
+        let size = forms.next_power_of_two().min(KNOWN);
         Known { factory: InstructionInfoFactory::new(), last: vec![None; size] }
     }
 

@@ -14,7 +14,7 @@ use crate::analysis::flow::{FlowGraph, PerUnit};
 use crate::analysis::r15::kept::{Homes, Passed, R15};
 use crate::analysis::r15::slot::Slots;
 use crate::analysis::regs::{self, AllEffects, Set, bit};
-use crate::object::decode::{Code, Dest, Flow, PerInsn};
+use crate::object::decode::{Code, Dest, Flow, Insn, PerInsn};
 use crate::stats::Stats;
 use foldhash::{HashMap, HashMapExt};
 use iced_x86::{Instruction, Mnemonic, OpKind, Register};
@@ -59,22 +59,26 @@ pub(crate) fn decide(
     // Units that call or leave by a jump, and units that code of this object calls directly.
     let mut leaves = PerUnit::new(code, false);
     let mut called = PerUnit::new(code, false);
-    for (at, insn) in code.each() {
-        let unit = graph.unit[at];
-        leaves[unit] |= match insn.flow {
-            Flow::Call(_) | Flow::Jump(_) | Flow::Branch(_) => match graph.target(at) {
-                Some(target) if graph.unit[target] == unit && !graph.entry[target] => false,
-                Some(target) => {
-                    called[graph.unit[target]] = true;
-                    true
-                }
-                None => true,
-            },
-            Flow::CallIndirect | Flow::JumpIndirect => true,
-            // Only users of r15 are asked.
-            Flow::Next => named[unit] & bit(Register::R15) != 0 && code.form(insn).mnemonic() == Mnemonic::Syscall,
-            Flow::Return | Flow::Stop => false,
-        };
+    for run in graph.runs() {
+        let unit = graph.unit[run.start];
+        let user = named[unit] & bit(Register::R15) != 0;
+        for at in run.start.until(run.end) {
+            let insn = &code.insns[at];
+            leaves[unit] |= match insn.flow {
+                Flow::Call(_) | Flow::Jump(_) | Flow::Branch(_) => match graph.target(at) {
+                    Some(target) if graph.unit[target] == unit && !graph.entry[target] => false,
+                    Some(target) => {
+                        called[graph.unit[target]] = true;
+                        true
+                    }
+                    None => true,
+                },
+                Flow::CallIndirect | Flow::JumpIndirect => true,
+                // Only users of r15 are asked.
+                Flow::Next => user && code.form(insn).mnemonic() == Mnemonic::Syscall,
+                Flow::Return | Flow::Stop => false,
+            };
+        }
     }
     let taken = passed::others(code, graph, effects, states, &PRESERVED);
     let candidates: Vec<Register> = PRESERVED.into_iter().filter(|r| (taken | budgeted) & bit(*r) == 0).collect();
@@ -118,32 +122,40 @@ fn exchange_costs(
         return costs;
     }
     let depth = loop_depths(code);
-    for (at, insn) in code.each() {
-        if decisions[graph.unit[at]] != Some(R15::Home) || insn.is_nop() {
-            continue;
-        }
-        let cost = costs.entry(graph.unit[at]).or_default();
-        let weight = 1 << (3 * depth[at].min(6));
-        let mut explicit = 0;
-        for (register, times) in mentions(code.form(insn)) {
-            explicit |= bit(register);
-            if let Some(cost) = cost.get_mut(number(register)) {
-                *cost += weight * times;
-            }
-        }
-        // Operands that the encoding fixes stay, and so do frame pointers.
-        let fixed = (effects[at].uses | effects[at].writes) & !explicit;
-        let frame = explicit & bit(Register::RBP) != 0 && explicit & bit(Register::RSP) != 0;
-        let high = mentions(code.form(insn)).any(|(register, _)| register == Register::BH);
-        for register in PRESERVED {
-            let stays =
-                fixed & bit(register) != 0 && !matches!(insn.flow, Flow::Call(_) | Flow::CallIndirect | Flow::Return);
-            if stays || (register == Register::RBP && frame) || (register == Register::RBX && high) {
-                cost[number(register)] = u64::MAX / 2;
+    let kept = regs::bits(&PRESERVED) | bit(Register::R15);
+    for run in graph.runs().filter(|run| decisions[graph.unit[run.start]] == Some(R15::Home)) {
+        let costs = costs.entry(graph.unit[run.start]).or_default();
+        for at in run.start.until(run.end) {
+            let named = effects[at].uses | effects[at].writes;
+            if named & kept != 0 {
+                add_costs(costs, &code.insns[at], code.ins(at), named, 1 << (3 * depth[at].min(6)));
             }
         }
     }
     costs
+}
+
+/// Adds the costs of keeping each register in memory at an instruction. `named`: all registers that
+/// it reads or writes.
+fn add_costs(costs: &mut [u64; 16], insn: &Insn, ins: &Instruction, named: Set, weight: u64) {
+    let (mut explicit, mut high) = (0, false);
+    for (register, times) in mentions(ins) {
+        explicit |= bit(register);
+        high |= register == Register::BH;
+        if let Some(cost) = costs.get_mut(number(register)) {
+            *cost += weight * times;
+        }
+    }
+    // Operands that the encoding fixes stay, and so do frame pointers.
+    let fixed = named & !explicit;
+    let frame = explicit & bit(Register::RBP) != 0 && explicit & bit(Register::RSP) != 0;
+    for register in PRESERVED {
+        let stays =
+            fixed & bit(register) != 0 && !matches!(insn.flow, Flow::Call(_) | Flow::CallIndirect | Flow::Return);
+        if stays || (register == Register::RBP && frame) || (register == Register::RBX && high) {
+            costs[number(register)] = u64::MAX / 2;
+        }
+    }
 }
 
 fn number(register: Register) -> usize {
@@ -191,15 +203,16 @@ pub(crate) fn keeping(decisions: &Homes, slots: &Slots, unit: u32) -> (Keeping, 
         Some(R15::Exchanged(with)) => Keeping::Exchanged(number(with) as u8),
         Some(R15::Home) | None => Keeping::Home,
     };
-    (keeping, slots.depth(unit))
+    (keeping, decisions[unit].and_then(|_| slots.depth(unit)))
 }
 
 /// Counts the units by the ways in which they keep r15.
 pub(crate) fn count(code: &Code<'_, '_>, graph: &FlowGraph, decisions: &Homes, slots: &Slots) -> Stats {
     // Padding and the trap of a section are no functions.
     let mut used = PerUnit::new(code, false);
-    for (at, insn) in code.each() {
-        used[graph.unit[at]] |= !insn.is_nop() && !code.is_trap(at);
+    for run in graph.runs() {
+        let used = &mut used[graph.unit[run.start]];
+        *used = *used || run.start.until(run.end).any(|at| !code.insns[at].is_nop() && !code.is_trap(at));
     }
     let mut stats = Stats::default();
     for (unit, _) in used.iter().filter(|(_, used)| **used) {
@@ -223,18 +236,30 @@ pub(crate) fn rename(code: &mut Code<'_, '_>, graph: &FlowGraph, decisions: &Hom
         return;
     }
     let mut known = regs::Known::new(code.forms.len());
-    for at in code.indexes() {
-        let mut ins = *code.ins(at);
-        match decisions[graph.unit[at]] {
-            Some(R15::Renamed(to)) => replace(&mut ins, Register::R15, to),
-            Some(R15::Exchanged(with)) => substitute(&mut ins, |register| match register.full_register() {
-                Register::R15 => like(register, with),
-                other if other == with => like(register, Register::R15),
-                _ => register,
-            }),
-            _ => continue,
-        }
-        if ins != *code.ins(at) {
+    let named: Vec<Set> =
+        code.forms.iter().map(|form| mentions(form).fold(0, |set, (register, _)| set | bit(register))).collect();
+    for run in graph.runs() {
+        let decision = decisions[graph.unit[run.start]];
+        let changed = bit(Register::R15)
+            | match decision {
+                Some(R15::Renamed(_)) => 0,
+                Some(R15::Exchanged(with)) => bit(with),
+                _ => continue,
+            };
+        for at in run.start.until(run.end) {
+            if named[usize::from(code.insns[at].form)] & changed == 0 {
+                continue;
+            }
+            let mut ins = *code.ins(at);
+            match decision {
+                Some(R15::Renamed(to)) => replace(&mut ins, Register::R15, to),
+                Some(R15::Exchanged(with)) => substitute(&mut ins, |register| match register.full_register() {
+                    Register::R15 => like(register, with),
+                    other if other == with => like(register, Register::R15),
+                    _ => register,
+                }),
+                _ => {}
+            }
             code.replace(at, &ins);
             let number = known.number(&ins, effects);
             effects.set(at, number);

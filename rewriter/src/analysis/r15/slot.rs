@@ -133,7 +133,8 @@ impl Search<'_, '_, '_> {
             self.known[at] = Known::Caller;
         }
         // Finds the save's place first, because it identifies the restores.
-        self.depth = insns.iter().find_map(|&at| self.saved_at(at).filter(|_| self.is_first_mention(insns, at)));
+        let first = insns.iter().copied().find(|&at| self.names(at));
+        self.depth = first.and_then(|first| self.saved_at(first));
         // The unit saves r15 in a way that is not understood here.
         let saves = |at: InsnIndex| {
             let ins = self.code.ins(at);
@@ -144,18 +145,27 @@ impl Search<'_, '_, '_> {
             return Err(Unfit::Place);
         }
         while let Some(at) = work.pop() {
-            let after = self.transfer(at);
-            let (graph, known) = (self.graph, &mut *self.known);
-            graph.successors(self.code, at, |to| {
-                if graph.entry[to] || graph.unit[to] != graph.unit[at] {
-                    return;
-                }
-                let joined = known[to].join(after);
-                if joined != known[to] {
+            // A straight line is followed at once.
+            let mut line = Some(at);
+            while let Some(at) = line.take() {
+                let after = self.transfer(at);
+                let (graph, known) = (self.graph, &mut *self.known);
+                graph.successors(self.code, at, |to| {
+                    if graph.entry[to] || graph.unit[to] != graph.unit[at] {
+                        return;
+                    }
+                    let joined = known[to].join(after);
+                    if joined == known[to] {
+                        return;
+                    }
                     known[to] = joined;
-                    work.push(to);
-                }
-            });
+                    if to == at.next() {
+                        line = Some(to);
+                    } else {
+                        work.push(to);
+                    }
+                });
+            }
         }
         let mut unfit = None;
         for &at in insns {
@@ -172,11 +182,6 @@ impl Search<'_, '_, '_> {
             (None, Some(depth)) if entries.len() == 1 => Ok((depth, self.moves)),
             _ => Err(Unfit::Place),
         }
-    }
-
-    /// Says whether no earlier instruction names r15.
-    fn is_first_mention(&self, insns: &[InsnIndex], at: InsnIndex) -> bool {
-        insns.iter().take_while(|&&before| before < at).all(|&before| !self.names(before))
     }
 
     fn names(&self, at: InsnIndex) -> bool {
