@@ -191,6 +191,18 @@ impl FlowGraph {
         (way.kind == WayKind::Next && way.follows).then(|| at.next())
     }
 
+    /// Follows the straight line from an instruction to the first one that `stops` wants, or to its
+    /// last one.
+    #[inline]
+    pub(crate) fn along(&self, mut at: InsnIndex, stops: impl Fn(InsnIndex) -> bool) -> InsnIndex {
+        while !stops(at)
+            && let Some(next) = self.only_next(at).filter(|next| !self.label[*next])
+        {
+            at = next;
+        }
+        at
+    }
+
     /// Says whether control may go on from an instruction to others than the next one and the
     /// target of a direct branch.
     pub(crate) fn is_special(&self, at: InsnIndex) -> bool {

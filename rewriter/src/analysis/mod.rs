@@ -27,7 +27,7 @@ use crate::analysis::depth::States;
 use crate::analysis::flow::FlowGraph;
 use crate::analysis::live::Liveness;
 use crate::analysis::pads::Pads;
-use crate::analysis::r15::kept::{Homes, Passed, R15};
+use crate::analysis::r15::kept::{Homes, R15};
 use crate::analysis::r15::slot::Slots;
 use crate::analysis::regs::AllEffects;
 use crate::analysis::rounds::Rounds;
@@ -35,7 +35,7 @@ use crate::object::address::Addresses;
 use crate::object::decode::{Code, InsnIndex, InsnSet};
 use crate::refusal::{Reason, Refusal};
 use crate::unwind::Unwind;
-use foldhash::{HashSet, HashSetExt};
+use foldhash::HashSet;
 use iced_x86::Register;
 use sfi_contract::Mode;
 
@@ -90,11 +90,9 @@ pub(crate) fn run(
     refusals.extend(frame_walk::check(code, &graph, &effects, &states));
     let detail = "the target is a sum, and not with the base of a switch table";
     refusals.extend(sums.into_iter().map(|at| code.refuse(at, Reason::CodeAddress, detail)));
-    let passed = r15::passed::find(code, &graph, &effects, &states, addresses).unwrap_or_else(|more| {
-        refusals.extend(more);
-        Passed::No(HashSet::new())
-    });
-    let r15 = r15::decide(code, &graph, &effects, &states, &passed, budgeted);
+    let (passed, takes, more) = r15::passed::find(code, &graph, &effects, &states, addresses);
+    refusals.extend(more);
+    let r15 = r15::decide(code, &graph, &effects, &states, (&passed, &takes), budgeted);
     r15::rename(code, &graph, &r15, &mut effects);
     // The heights depend on no other register.
     if r15.iter().any(|(_, kept)| matches!(kept, Some(R15::Renamed(Register::RBP) | R15::Exchanged(Register::RBP)))) {

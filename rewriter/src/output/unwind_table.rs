@@ -119,7 +119,7 @@ pub(crate) fn needs(unwind: &Unwind, code: &CodeMap<'_, '_>) -> Vec<Label> {
         }
     }
     for (index, section) in code.sections.iter().enumerate() {
-        if section.first.until(section.end).any(|at| unwind.knows(at)) {
+        if !unwind.calls(section.first..section.end).is_empty() {
             labels.push(Label::Start(index as u32));
         }
     }
@@ -138,13 +138,10 @@ pub(crate) fn emit<'a>(
 ) -> Result<Option<NewSection<'a>>, Refusal> {
     let section = &code.sections[index];
     let place = |at: InsnIndex| text.labels.get(&Label::After(at)).copied();
-    let calls: Vec<(InsnIndex, u32)> = section
-        .first
-        .until(section.end)
-        .filter(|&at| unwind.knows(at))
-        .filter_map(|at| Some((at, place(at)?)))
-        .collect();
-    let mut functions: Vec<usize> = calls.iter().map(|(at, _)| unwind.calls[at]).collect();
+    let known = unwind.calls(section.first..section.end);
+    let calls: Vec<Call> =
+        known.iter().filter_map(|&(at, function)| Some(Call { at, function, behind: place(at)? })).collect();
+    let mut functions: Vec<usize> = calls.iter().map(|call| call.function).collect();
     functions.sort_unstable();
     functions.dedup();
     let (rows, entries) = rows(unwind, code, &calls, r15)?;
@@ -238,6 +235,15 @@ pub(crate) fn emit<'a>(
     }))
 }
 
+/// A call that the old tables know.
+struct Call {
+    at: InsnIndex,
+    /// Its function's number.
+    function: usize,
+    /// The offset to which it returns in the new text.
+    behind: u32,
+}
+
 /// A call that has a row: the offset of its return, the row's index, and the function's.
 type CallRow = (u32, usize, usize);
 
@@ -245,7 +251,7 @@ type CallRow = (u32, usize, usize);
 fn rows(
     unwind: &Unwind,
     code: &Originals<'_, '_>,
-    calls: &[(InsnIndex, u32)],
+    calls: &[Call],
     r15: impl Fn(InsnIndex) -> (Option<R15>, bool),
 ) -> Result<(Vec<NewRow>, Vec<CallRow>), Refusal> {
     let mut rows: Vec<NewRow> = Vec::new();
@@ -253,8 +259,8 @@ fn rows(
     let mut entries = Vec::new();
     // Neighbours often have one row.
     let mut last = None;
-    for (at, offset) in calls {
-        let old = unwind.row(*at, code.insns[*at].end()).map(|row| (row, r15(*at)));
+    for &Call { at, function, behind } in calls {
+        let old = unwind.row(function, code.insns[at].end()).map(|row| (row, r15(at)));
         let number = match last {
             Some((before, number)) if before == old => number,
             _ => old.and_then(|(row, r15)| translate(row, r15)).map(|row| {
@@ -266,13 +272,13 @@ fn rows(
         };
         last = Some((old, number));
         let Some(number) = number else {
-            if unwind.landing(*at).is_some() {
+            if unwind.landing(at).is_some() {
                 let detail = "the call's frame cannot be described for the new code";
-                return Err(code.refuse(*at, Reason::ExceptionTables, detail));
+                return Err(code.refuse(at, Reason::ExceptionTables, detail));
             }
             continue;
         };
-        entries.push((*offset, number, unwind.calls[at]));
+        entries.push((behind, number, function));
     }
     Ok((rows, entries))
 }
@@ -280,24 +286,24 @@ fn rows(
 /// Returns the call sites of a function: one for a run of calls that share landing pad and action.
 fn sites(
     unwind: &Unwind,
-    calls: &[(InsnIndex, u32)],
+    calls: &[Call],
     function: usize,
     lsda: &lsda::Lsda,
     code: &Originals<'_, '_>,
 ) -> Vec<NewSite<InsnIndex>> {
     let mut sites: Vec<NewSite<InsnIndex>> = Vec::new();
     let mut last = None;
-    for (at, behind) in calls.iter().filter(|(at, _)| unwind.calls[at] == function) {
-        let offset = u64::from(code.insns[*at].offset);
+    for &Call { at, behind, .. } in calls.iter().filter(|call| call.function == function) {
+        let offset = u64::from(code.insns[at].offset);
         let Some(old) = lsda.sites.iter().find(|site| site.start <= offset && offset < site.end) else {
             last = None;
             continue;
         };
-        let behind = u64::from(*behind);
+        let behind = u64::from(behind);
         match sites.last_mut() {
             Some(site) if last == Some((old.pad, old.action)) => site.length = behind - site.start,
             _ => {
-                let pad = unwind.landing(*at).map(|landing| landing.pad);
+                let pad = unwind.landing(at).map(|landing| landing.pad);
                 sites.push(NewSite { start: behind - 1, length: 1, pad, action: old.action });
             }
         }

@@ -19,17 +19,17 @@ pub(crate) mod lsda;
 use crate::object::address::is_exception_table;
 use crate::object::decode::{Code, Flow, InsnIndex};
 use crate::refusal::{Reason, Refusal};
-use foldhash::HashMap;
 use frames::{Frame, Frames, Row, Spot};
 use lsda::Lsda;
+use std::ops::Range;
 
 /// The unwinding of an object.
 #[derive(Default)]
 pub(crate) struct Unwind {
     pub functions: Vec<Function>,
     frames: Frames,
-    /// Calls, with the function that each is in.
-    pub calls: HashMap<InsnIndex, usize>,
+    /// Calls in order, with the function that each is in.
+    calls: Vec<(InsnIndex, usize)>,
     landings: std::collections::BTreeMap<InsnIndex, Landing>,
 }
 
@@ -67,13 +67,19 @@ impl Unwind {
 
     /// Says whether the tables have an entry for a call.
     pub(crate) fn knows(&self, call: InsnIndex) -> bool {
-        self.calls.contains_key(&call)
+        self.calls.binary_search_by_key(&call, |(at, _)| *at).is_ok()
     }
 
-    /// Returns the row of a call that ends at this offset.
-    pub(crate) fn row(&self, call: InsnIndex, end: u64) -> Option<&Row> {
-        let frame = &self.functions[*self.calls.get(&call)?].frame;
-        self.frames.row(frame, end - 1)
+    /// Returns the calls in a range that the tables have entries for, each with the function that
+    /// it is in.
+    pub(crate) fn calls(&self, range: Range<InsnIndex>) -> &[(InsnIndex, usize)] {
+        let [first, end] = [range.start, range.end].map(|to| self.calls.partition_point(|(at, _)| *at < to));
+        &self.calls[first..end]
+    }
+
+    /// Returns the row of a function's call that ends at this offset.
+    pub(crate) fn row(&self, function: usize, end: u64) -> Option<&Row> {
+        self.frames.row(&self.functions[function].frame, end - 1)
     }
 }
 
@@ -107,11 +113,9 @@ pub(crate) fn collect(code: &Code<'_, '_>) -> Result<Unwind, Vec<Refusal>> {
         let Some(section) = code.section(frame.section) else { continue };
         let index = unwind.functions.len();
         let place = |offset: u64| code.place(section, offset);
-        for at in place(frame.start).until(place(frame.end)) {
-            if matches!(code.insns[at].flow, Flow::Call(_) | Flow::CallIndirect) {
-                unwind.calls.insert(at, index);
-            }
-        }
+        let calls = place(frame.start).until(place(frame.end));
+        let calls = calls.filter(|&at| matches!(code.insns[at].flow, Flow::Call(_) | Flow::CallIndirect));
+        unwind.calls.extend(calls.map(|at| (at, index)));
         let mut table = None;
         if let Some(spot) = frame.lsda {
             let found = table_at(code, spot).and_then(|(section, at)| {
@@ -136,16 +140,15 @@ pub(crate) fn collect(code: &Code<'_, '_>) -> Result<Unwind, Vec<Refusal>> {
         }
         unwind.functions.push(Function { frame, table });
     }
-    let mut calls: Vec<_> = unwind.calls.iter().map(|(at, function)| (*at, *function)).collect();
-    calls.sort_unstable();
-    for (at, function) in calls {
+    unwind.calls.sort_unstable();
+    for &(at, function) in &unwind.calls {
         let Function { frame, table: Some(table) } = &unwind.functions[function] else { continue };
         let offset = u64::from(code.insns[at].offset);
         let Some(site) = table.lsda.sites.iter().find(|site| site.start <= offset && offset < site.end) else {
             continue;
         };
         let Some(pad) = site.pad else { continue };
-        let landing = unwind.row(at, code.insns[at].end()).zip(code.at(frame.section, pad));
+        let landing = unwind.row(function, code.insns[at].end()).zip(code.at(frame.section, pad));
         match landing {
             Some((row, pad)) => {
                 let landing = Landing { pad, arguments: row.arguments };

@@ -30,13 +30,14 @@ const SCRATCH: [Register; 8] = {
 };
 
 /// Decides for every unit that names r15. Other units are absent. If units pass r15 to each other,
-/// all keep it at one place.
+/// all keep it at one place. `takes`: the preserved registers that users of r15 pass, see
+/// [`passed::find`].
 pub(crate) fn decide(
     code: &Code<'_, '_>,
     graph: &FlowGraph,
     effects: &AllEffects,
     states: &States,
-    passed: &Passed,
+    (passed, takes): (&Passed, &HashMap<u32, Set>),
     budgeted: Set,
 ) -> Homes {
     let mut named: PerUnit<Set> = PerUnit::new(code, 0);
@@ -80,7 +81,7 @@ pub(crate) fn decide(
             };
         }
     }
-    let taken = passed::others(code, graph, effects, states, &PRESERVED);
+    let taken = passed::others(code, graph, effects, states, takes);
     let candidates: Vec<Register> = PRESERVED.into_iter().filter(|r| (taken | budgeted) & bit(*r) == 0).collect();
     for (unit, named) in users {
         let preserved = candidates.iter().copied();
@@ -93,8 +94,6 @@ pub(crate) fn decide(
         decisions[unit] = Some(free.map_or(R15::Home, R15::Renamed));
     }
     let costs = exchange_costs(code, graph, effects, &decisions);
-    let insns = passed::insns_by_unit(graph, costs.keys().copied());
-    let mut search = passed::Search::new(code, graph, effects, states, &candidates);
     for (unit, costs) in costs {
         if graph.far.concerns(unit) || unset.contains(&unit) {
             continue;
@@ -102,8 +101,8 @@ pub(crate) fn decide(
         let mut cheaper: Vec<Register> = candidates.clone();
         cheaper.retain(|r| costs[number(*r)] < costs[number(Register::R15)]);
         cheaper.sort_by_key(|r| costs[number(*r)]);
-        let taken = search.takes(&insns[&unit], regs::bits(&cheaper));
-        if let Some(register) = cheaper.into_iter().find(|r| taken & bit(*r) == 0) {
+        let fits = |r: &Register| takes.get(&unit).is_none_or(|taken| taken & bit(*r) == 0);
+        if let Some(register) = cheaper.into_iter().find(fits) {
             decisions[unit] = Some(R15::Exchanged(register));
         }
     }

@@ -10,6 +10,7 @@
 
 use crate::analysis::depth::{Height, States};
 use crate::analysis::flow::{FlowGraph, JumpKind};
+use crate::analysis::r15::PRESERVED;
 use crate::analysis::r15::kept::Passed;
 use crate::analysis::r15::slot::reads_nothing;
 use crate::analysis::reach::frame_place;
@@ -21,11 +22,14 @@ use crate::refusal::{Reason, Refusal};
 use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
 use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 
-/// Most registers of one [`Search`].
-const LANES: usize = 8;
+/// All preserved registers. The place in this list is a register's lane.
+const REGISTERS: [Register; 6] = {
+    let [a, b, c, d, e] = PRESERVED;
+    [a, b, c, d, e, Register::R15]
+};
 
-/// The contents of the search's registers at a point, four bits for each. Paths that meet join by
-/// `|`. No bit: nothing leads here.
+/// The contents of [`REGISTERS`] at a point, four bits for each. Paths that meet join by `|`. No
+/// bit: nothing leads here.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct Holds(u32);
 
@@ -63,27 +67,29 @@ enum Passing {
     Unset,
 }
 
-/// Finds units that pass values in r15.
-///
-/// # Errors
-/// [`Reason::NoSafeForm`] if code of other objects may call such a unit.
+/// Finds units that pass values in r15. Returns the other preserved registers that each unit which
+/// names r15 takes from its callers or leaves to them, and refuses units that pass r15 if code of
+/// other objects may call them.
 pub(crate) fn find(
     code: &Code<'_, '_>,
     graph: &FlowGraph,
     effects: &AllEffects,
     states: &States,
     addresses: &Addresses,
-) -> Result<Passed, Vec<Refusal>> {
+) -> (Passed, HashMap<u32, Set>, Vec<Refusal>) {
     let named = code
         .indexes()
         .filter(|&at| (effects[at].uses | effects[at].writes) & bit(Register::R15) != 0 && !code.insns[at].is_nop());
     let units = insns_by_unit(graph, named.map(|at| graph.unit[at]));
     let mut found = HashMap::<u32, InsnIndex>::new();
     let mut unset = HashSet::<u32>::new();
-    let mut search = Search::new(code, graph, effects, states, &[Register::R15]);
+    let mut takes = HashMap::<u32, Set>::new();
+    let mut search = Search::new(code, graph, effects, states);
     for (unit, insns) in &units {
-        for (_, passing) in search.passes(insns, bit(Register::R15)) {
+        let takes = takes.entry(*unit).or_default();
+        for (register, passing) in search.passes(insns, bits(&REGISTERS)) {
             match passing {
+                _ if register != Register::R15 => *takes |= bit(register),
                 Passing::Meant(at) => _ = found.insert(*unit, at),
                 Passing::Unset => _ = unset.insert(*unit),
             }
@@ -109,21 +115,23 @@ pub(crate) fn find(
         })
         .collect();
     refusals.sort_by_key(|(at, _)| *at);
-    match (refusals.is_empty(), found.is_empty()) {
-        (true, true) => Ok(Passed::No(with_callers(code, graph, unset))),
-        (true, false) => Ok(Passed::Inside),
-        _ => Err(refusals.into_iter().map(|(_, refusal)| refusal).collect()),
-    }
+    let passed = match (refusals.is_empty(), found.is_empty()) {
+        (true, true) => Passed::No(with_callers(code, graph, unset)),
+        (true, false) => Passed::Inside,
+        _ => Passed::No(HashSet::new()),
+    };
+    (passed, takes, refusals.into_iter().map(|(_, refusal)| refusal).collect())
 }
 
-/// Returns the registers of a list in which functions that this object calls take values from their
-/// callers, or leave values to them. No caller may keep another register's value in these.
+/// Returns the preserved registers in which functions that this object calls take values from their
+/// callers, or leave values to them. No caller may keep another register's value in these. `known`:
+/// such registers of units that were searched before.
 pub(crate) fn others(
     code: &Code<'_, '_>,
     graph: &FlowGraph,
     effects: &AllEffects,
     states: &States,
-    registers: &[Register],
+    known: &HashMap<u32, Set>,
 ) -> Set {
     let called = code.insns.iter().filter_map(|insn| match insn.flow {
         Flow::Call(dest) | Flow::Jump(dest) | Flow::Branch(dest) => {
@@ -132,12 +140,15 @@ pub(crate) fn others(
         _ => None,
     });
     let units = insns_by_unit(graph, called.map(|to| graph.unit[to]));
-    let mut search = Search::new(code, graph, effects, states, registers);
-    units.values().fold(0, |passed, insns| passed | search.takes(insns, bits(registers) & !passed))
+    let mut search = Search::new(code, graph, effects, states);
+    units.iter().fold(0, |passed, (unit, insns)| {
+        let takes = || search.takes(insns, bits(&PRESERVED) & !passed);
+        passed | known.get(unit).copied().unwrap_or_else(takes)
+    })
 }
 
 /// Returns the instructions of some units, by unit.
-pub(crate) fn insns_by_unit(graph: &FlowGraph, units: impl Iterator<Item = u32>) -> HashMap<u32, Vec<InsnIndex>> {
+fn insns_by_unit(graph: &FlowGraph, units: impl Iterator<Item = u32>) -> HashMap<u32, Vec<InsnIndex>> {
     let mut found: HashMap<u32, Vec<InsnIndex>> = units.map(|unit| (unit, Vec::new())).collect();
     if found.is_empty() {
         return found;
@@ -167,13 +178,11 @@ fn with_callers(code: &Code<'_, '_>, graph: &FlowGraph, mut units: HashSet<u32>)
 }
 
 /// A search for units that pass preserved registers.
-pub(crate) struct Search<'x, 'o, 'a> {
+struct Search<'x, 'o, 'a> {
     code: &'x Code<'o, 'a>,
     graph: &'x FlowGraph,
     effects: &'x AllEffects,
     states: &'x States,
-    /// Each register's place in the list is its lane.
-    registers: &'x [Register],
     /// The contents before the instructions that control reaches.
     holds: PerInsn<Holds>,
 }
@@ -193,21 +202,13 @@ struct Kept {
 }
 
 impl<'x, 'o, 'a> Search<'x, 'o, 'a> {
-    /// Searches for at most [`LANES`] registers.
-    pub(crate) fn new(
-        code: &'x Code<'o, 'a>,
-        graph: &'x FlowGraph,
-        effects: &'x AllEffects,
-        states: &'x States,
-        registers: &'x [Register],
-    ) -> Self {
-        debug_assert!(registers.len() <= LANES, "each register has four bits");
-        Search { code, graph, effects, states, registers, holds: code.per_insn(Holds::default()) }
+    fn new(code: &'x Code<'o, 'a>, graph: &'x FlowGraph, effects: &'x AllEffects, states: &'x States) -> Self {
+        Search { code, graph, effects, states, holds: code.per_insn(Holds::default()) }
     }
 
     /// Returns the registers of a set that a unit of these instructions reads where they may still
     /// hold the caller's value. May be asked once for each unit.
-    pub(crate) fn takes(&mut self, insns: &[InsnIndex], wanted: Set) -> Set {
+    fn takes(&mut self, insns: &[InsnIndex], wanted: Set) -> Set {
         self.passes(insns, wanted).into_iter().fold(0, |set, (register, _)| set | bit(register))
     }
 
@@ -234,7 +235,7 @@ impl<'x, 'o, 'a> Search<'x, 'o, 'a> {
             }
         }
         let all = named.iter().fold(0, |set, at| set | self.names(*at)) & wanted;
-        let registers = self.registers.iter().enumerate().filter(|(_, register)| all & bit(**register) != 0);
+        let registers = REGISTERS.iter().enumerate().filter(|(_, register)| all & bit(**register) != 0);
         let kept: Vec<Kept> = registers.map(|(lane, register)| self.kept(&named, lane, *register)).collect();
         let callers = kept.iter().fold(Holds::default(), |holds, kept| holds.with(kept.lane, Holds::CALLER));
         for at in &work {
@@ -244,10 +245,8 @@ impl<'x, 'o, 'a> Search<'x, 'o, 'a> {
             let unit = graph.unit[at];
             // A straight line is followed at once.
             let (mut line, mut before) = (Some(at), self.holds[at]);
-            while let Some(mut at) = line.take() {
-                while self.names(at) & all == 0 && graph.only_next(at).is_some_and(|next| !graph.label[next]) {
-                    at = at.next();
-                }
+            while let Some(start) = line.take() {
+                let at = graph.along(start, |at| self.names(at) & all != 0);
                 self.holds[at] = before;
                 let after = self.after(&kept, at, before);
                 let holds = &mut self.holds;

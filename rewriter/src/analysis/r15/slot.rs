@@ -146,8 +146,10 @@ impl Search<'_, '_, '_> {
         }
         while let Some(at) = work.pop() {
             // A straight line is followed at once.
-            let mut line = Some(at);
-            while let Some(at) = line.take() {
+            let (mut line, mut before) = (Some(at), self.known[at]);
+            while let Some(start) = line.take() {
+                let at = self.graph.along(start, |at| self.names(at));
+                self.known[at] = before;
                 let after = self.transfer(at);
                 let (graph, known) = (self.graph, &mut *self.known);
                 graph.successors(self.code, at, |to| {
@@ -160,7 +162,7 @@ impl Search<'_, '_, '_> {
                     }
                     known[to] = joined;
                     if to == at.next() {
-                        line = Some(to);
+                        (line, before) = (Some(to), joined);
                     } else {
                         work.push(to);
                     }
