@@ -13,7 +13,7 @@
 //! - `frames`, `landings`: the unwind tables.
 //! - `facts`, `leaves`, `endless`, `system`, `graph`: the original's control flow.
 //! - `context`: both programs side by side.
-//! - `walk`, `control`, `between`, `stops`, `arrays`, `copies`, `masked`: the lockstep. `alike`
+//! - `walk`, `control`, `between`, `stops`, `arrays`, `copies`, `masked`, `held`: the lockstep. `alike`
 //!   handles the common case, `machine` over `value` all others.
 //! - `flow`: lost registers, and whether they are needed.
 //! - `tables`, `exceptions`: data, symbols, records for the unwinder.
@@ -39,6 +39,7 @@ mod flow;
 mod frames;
 mod generic;
 mod graph;
+mod held;
 mod jump_tables;
 mod landings;
 mod leaves;

@@ -8,6 +8,7 @@ use crate::context::Context;
 use crate::difference::{Difference, unproved, wrong};
 use crate::facts::{Fact, Facts, is_callers, is_fence, reads_text};
 use crate::graph::Graph;
+use crate::held::{self, Held};
 use crate::machine::Machine;
 use crate::object::kind;
 use crate::sets::{self, PRESERVED, R15, RAX, RSP, Set, whole, wholes};
@@ -124,6 +125,7 @@ pub(crate) struct Stand {
     /// Section and offset of the new code.
     pub place: (usize, u64),
     pub slotted: Option<Slotted>,
+    pub held: Held,
 }
 
 /// The walk through both programs.
@@ -168,7 +170,7 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
             let (section, offset) = context.old.place[head];
             let delta = walk.deltas[&head];
             let place = (section as usize, u64::from(offset));
-            let mut stand = Stand { facts: Facts::clone(facts), delta, place, slotted: None };
+            let mut stand = Stand { facts: Facts::clone(facts), delta, place, slotted: None, held: Held::default() };
             let mut block = Block::default();
             let mut at = head;
             if let Err(difference) = walk.block(&mut at, &mut stand, &mut block) {
@@ -214,7 +216,12 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
                 _ => None,
             };
             let ops = block.ops.len();
-            let next = if insn.is_nop() || self.is_switch(here, stand, block)? {
+            let next = if insn.is_nop() {
+                self.context.old.text.next(here)
+            } else if self.is_switch(here, stand, block)? {
+                if std::mem::take(&mut stand.held).stale {
+                    return wrong("the home of r15 has another value before a switch");
+                }
                 self.context.old.text.next(here)
             } else {
                 match self.context.old.flow[here] {
@@ -289,6 +296,7 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
         if let Some(new) = new.map(|n| &context.new.insns[n])
             && !self.touches_slot(at, stand, kept)
             && !self.reads_return_address(at, stand)
+            && stand.held.survives(&effects, kept)
             && alike(context, kept, stand.delta, &effects, insn, new)
             && self.is_last(at, new, stand)
         {
@@ -401,6 +409,7 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
                 return Err(difference);
             }
         };
+        let lost = held::find(&mut self.values, (&old, &new), kept, lost, stand);
         self.note(at, &facts, stand, effects, lost, block);
         Ok(context.old.text.next(last))
     }
@@ -456,8 +465,14 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
         matches!(place, Some((0, distance)) if distance < 8 - depth && distance + size > -depth)
     }
 
-    /// Returns both machines before an instruction.
-    pub(crate) fn begin(&mut self, stand: &Stand, kept: Kept, saves: bool) -> Result<(Machine, Machine), Difference> {
+    /// Returns both machines before an instruction. The new one has its copies of r15, which
+    /// nobody knows afterwards.
+    pub(crate) fn begin(
+        &mut self,
+        stand: &mut Stand,
+        kept: Kept,
+        saves: bool,
+    ) -> Result<(Machine, Machine), Difference> {
         let values = &mut self.values;
         values.clear();
         let registers: [_; 16] = std::array::from_fn(|n| values.id(Node::Register(n as u8)));
@@ -517,6 +532,7 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
             old.slot = (!free).then_some((slot, token));
             new.cells = vec![(TCB_R15.symbolic(), token)];
         }
+        std::mem::take(&mut stand.held).give(values, kept, &old, &mut new);
         Ok((old, new))
     }
 
