@@ -2,7 +2,7 @@
 
 use super::scratch::fixed;
 use super::{SP, Transform};
-use crate::analysis::r15::{like, replace};
+use crate::analysis::r15::like;
 use crate::analysis::regs::bit;
 use crate::object::decode::Flow;
 use crate::refusal::Refusal;
@@ -14,7 +14,7 @@ const HOME_SLOT: u64 = 11;
 impl Transform<'_, '_, '_> {
     /// Returns the memory operand that stands for r15 at the current instruction: its slot in the
     /// frame, or its place in the TCB page.
-    fn home(&self, store: bool) -> MemoryOperand {
+    pub(super) fn home(&self, store: bool) -> MemoryOperand {
         let facts = self.facts;
         let slot = facts.slots.depth(facts.graph.unit[self.at]);
         match slot.and_then(|depth| crate::analysis::r15::slot::operand(&facts.states[self.at], depth)) {
@@ -44,6 +44,7 @@ impl Transform<'_, '_, '_> {
         if self.facts.slots.is_move(self.at) {
             // The instruction saves or restores the caller's r15, which this unit never overwrites.
             // So only the stack pointer moves.
+            self.held = None;
             match ins.mnemonic() {
                 Mnemonic::Push => self.move_sp(-8),
                 Mnemonic::Pop => self.move_sp(8),
@@ -51,28 +52,34 @@ impl Transform<'_, '_, '_> {
             }
             return Ok(());
         }
+        let effects = self.facts.effects[self.at];
+        let reads = effects.uses & bit(SP) != 0 || !is_whole_write(&ins);
+        let writes = effects.writes & bit(SP) != 0;
+        let avoid = high_byte_avoid(&ins);
+        if let Some(register) = self.held_for(&ins, avoid)? {
+            return self.with_held(&ins, register);
+        }
+        if let Some(register) = self.holder(&ins, avoid) {
+            if reads {
+                self.load_home(register)?;
+            }
+            return self.with_held(&ins, register);
+        }
         if let Some(direct) = self.with_memory_home(&ins) {
             return self.put(&direct, &[]);
         }
-        let effects = self.facts.effects[self.at];
-        let reads = effects.uses & bit(SP) != 0;
-        let writes = effects.writes & bit(SP) != 0;
         if let Some(target) = self.loaded_register(&ins) {
             // mov home,%target ; mov d(%target),%target
             self.busy |= bit(target);
             self.load_home(target)?;
-            let mut replaced = ins;
-            replace(&mut replaced, SP, target);
-            return self.lower(replaced);
+            return self.with_register(&ins, target);
         }
         // The scratch register takes r15's place in the instruction.
-        let scratch = self.scratch(high_byte_avoid(&ins), HOME_SLOT)?;
-        if reads || !is_whole_write(&ins) {
+        let scratch = self.scratch(avoid, HOME_SLOT)?;
+        if reads {
             self.load_home(scratch.register)?;
         }
-        let mut replaced = ins;
-        replace(&mut replaced, SP, scratch.register);
-        self.lower(replaced)?;
+        self.with_register(&ins, scratch.register)?;
         if writes {
             self.put_new(Instruction::with2(Opcode::Mov_rm64_r64, self.home(true), scratch.register))?;
         }

@@ -12,6 +12,7 @@ mod absent;
 mod bits;
 mod branch;
 mod flags;
+mod held;
 mod home;
 mod masked;
 mod matching;
@@ -43,6 +44,7 @@ use crate::stats::Stats;
 use crate::text::emit::{Branch, Emitter, Label, LoaderSymbol, NoEncoding, Patch, Target, old};
 use crate::unwind::Unwind;
 use foldhash::{HashSet, HashSetExt};
+use held::Held;
 use iced_x86::{Code as Opcode, Instruction, Mnemonic, OpKind, Register};
 use sfi_contract::{Mode, policy};
 
@@ -125,6 +127,8 @@ pub(crate) struct Transform<'x, 'o, 'a> {
     dropped: u64,
     /// Scratch registers in use.
     busy: Set,
+    /// A register with r15's value, where r15 lives in memory.
+    held: Option<Held>,
     /// Instructions that an earlier one absorbed.
     absorbed: HashSet<InsnIndex>,
     /// `rep movs` instructions between `std` and `cld`, which copy from the end.
@@ -141,19 +145,30 @@ impl<'x, 'o, 'a> Transform<'x, 'o, 'a> {
     ) -> Result<(), Vec<Refusal>> {
         let section = &facts.code.sections[index];
         let (absorbed, backward) = (HashSet::new(), HashSet::new());
-        let mut this =
-            Transform { facts, out, stats, delta: None, at: section.first, dropped: 0, busy: 0, absorbed, backward };
+        let mut this = Transform {
+            facts,
+            out,
+            stats,
+            delta: None,
+            at: section.first,
+            dropped: 0,
+            busy: 0,
+            held: None,
+            absorbed,
+            backward,
+        };
         let mut refusals = Vec::new();
         this.out.label(Label::Start(index as u32));
         let unused = |at: &InsnIndex| *at == section.trap && !facts.graph.label[*at];
         for at in section.first.until(section.end).filter(|at| !unused(at)) {
             this.at = at;
-            this.busy = 0;
+            this.hold();
             let arrived = this.arrive();
             this.out.mark(at, false);
             if let Err(refusal) = arrived.and_then(|()| this.instruction()) {
                 refusals.push(refusal);
             }
+            this.hold_on();
         }
         if refusals.is_empty()
             && let Err(refusal) = this.landing_pads(section.first, section.end)

@@ -16,7 +16,7 @@ pub(super) struct Scratch {
 }
 
 /// Order of preference: call-clobbered registers first, and of these the ones without a REX prefix.
-const ORDER: [Register; 14] = {
+pub(super) const ORDER: [Register; 14] = {
     use Register::*;
     [RAX, RCX, RDX, RSI, RDI, R11, R10, R9, R8, RBX, RBP, R12, R13, R14]
 };
@@ -33,8 +33,13 @@ pub(super) fn spill_place(slot: u64) -> Anchored {
 
 impl Transform<'_, '_, '_> {
     /// Returns the general registers that the current instruction does not use and that hold no
-    /// value for later.
+    /// value for later, of the original code or in r15's place.
     pub(super) fn dead(&self) -> Set {
+        self.unused() & !self.held.map_or(0, |held| bit(held.register))
+    }
+
+    /// Returns the same with a register in r15's place.
+    fn unused(&self) -> Set {
         let (live, effects) = (self.facts.live, &self.facts.effects[self.at]);
         let mut busy = live.before[self.at] | live.after[self.at] | effects.uses | effects.writes;
         if busy & VECTOR_COUNT != 0 && self.facts.counts[self.at] {
@@ -45,8 +50,9 @@ impl Transform<'_, '_, '_> {
 
     /// Takes a dead register outside `avoid`, if there is one.
     pub(super) fn spare(&mut self, avoid: Set) -> Option<Scratch> {
-        let dead = self.dead() & !avoid & !self.busy;
-        let register = ORDER.into_iter().find(|r| dead & bit(*r) != 0)?;
+        let first = |set: Set| ORDER.into_iter().find(|r| set & !avoid & !self.busy & bit(*r) != 0);
+        let register = first(self.dead()).or_else(|| first(self.unused()))?;
+        self.held = self.held.filter(|held| held.register != register);
         self.busy |= bit(register);
         Some(Scratch { register, spilled: None })
     }
