@@ -7,7 +7,6 @@ use crate::code::Kept;
 use crate::machine::Machine;
 use crate::sets::{Effects, RSP, Set, rest, whole};
 use crate::value::{Id, Values};
-use crate::walk::Stand;
 use sfi_contract::layout::TCB_R15;
 
 /// The copies between two instructions.
@@ -47,15 +46,9 @@ impl Held {
     }
 }
 
-/// Finds the copies after an instruction. `lost`: what the new program lost. Returns the same, but
-/// of the register that lives in the home only what its copies lost, too.
-pub(crate) fn find(
-    values: &mut Values,
-    (old, new): (&Machine, &Machine),
-    kept: Kept,
-    lost: Set,
-    stand: &mut Stand,
-) -> Set {
+/// Finds the copies after an instruction. `lost`: what the new program lost. Returns them, and the
+/// same set, but of the register that lives in the home only what its copies lost, too.
+pub(crate) fn find(values: &mut Values, (old, new): (&Machine, &Machine), kept: Kept, lost: Set) -> (Held, Set) {
     let homed = kept.homed();
     let value = old.registers[homed];
     let missing = lost & whole(homed);
@@ -80,6 +73,6 @@ pub(crate) fn find(
         _ => (exact, missing != 0, 0),
     };
     let stale = stale && registers != 0;
-    stand.held = Held { registers, stale, of: kept };
-    if stale { lost & !whole(homed) | copied } else { lost }
+    let held = Held { registers, stale, of: kept };
+    (held, if stale { lost & !whole(homed) | copied } else { lost })
 }

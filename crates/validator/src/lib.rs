@@ -13,8 +13,8 @@
 //! - `frames`, `landings`: the unwind tables.
 //! - `facts`, `leaves`, `endless`, `system`, `graph`: the original's control flow.
 //! - `context`: both programs side by side.
-//! - `walk`, `control`, `between`, `stops`, `arrays`, `copies`, `masked`, `held`: the lockstep. `alike`
-//!   handles the common case, `machine` over `value` all others.
+//! - `walk`, `control`, `between`, `stops`, `arrays`, `copies`, `masked`, `held`: the lockstep.
+//!   `alike` handles the common case, `machine` over `value` all others.
 //! - `flow`: lost registers, and whether they are needed.
 //! - `tables`, `exceptions`: data, symbols, records for the unwinder.
 //! - `prove`, `report`: the findings.

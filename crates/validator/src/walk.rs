@@ -409,7 +409,8 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
                 return Err(difference);
             }
         };
-        let lost = held::find(&mut self.values, (&old, &new), kept, lost, stand);
+        let (held, lost) = held::find(&mut self.values, (&old, &new), kept, lost);
+        stand.held = held;
         self.note(at, &facts, stand, effects, lost, block);
         Ok(context.old.text.next(last))
     }

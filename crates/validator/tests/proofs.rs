@@ -99,6 +99,7 @@ int many(int *p, int n) {
     return a + b + c + d + e + f + g;
 }
 int two(int x) { return x > 3 ? outside(x) : x; }
+void stores(int *p, int n) { p[n] = outside(p[0]) + p[1]; p[2] ^= n; }
 ";
 
 /// Returns the program, its rewritten form and the traces.

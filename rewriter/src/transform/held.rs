@@ -3,7 +3,7 @@
 //! r15 does not wait for memory at each of them.
 
 use super::scratch::ORDER;
-use super::{SP, Transform};
+use super::{Held, SP, Transform};
 use crate::analysis::regs::{Set, bit};
 use crate::object::decode::{Flow, InsnIndex};
 use crate::refusal::Refusal;
@@ -11,15 +11,6 @@ use iced_x86::{Code as Opcode, Instruction, Mnemonic, Register};
 
 /// Most instructions after one that names r15 among which another such one is looked for.
 const LOOK_AHEAD: usize = 24;
-
-/// A register that holds r15's value.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Held {
-    pub register: Register,
-    /// The home does not have the value yet. The next instruction of the line that names r15 is
-    /// known, and nothing before it changes the register.
-    pub pending: bool,
-}
 
 impl Transform<'_, '_, '_> {
     /// Begins the current instruction: says which registers code of it must not take.
@@ -136,8 +127,8 @@ impl Transform<'_, '_, '_> {
     }
 }
 
-/// Says whether an instruction finds a bit. If there is none, it keeps its result's old value, which
-/// may be that of a caller.
+/// Says whether an instruction finds a bit. If there is none, it keeps its result's old value,
+/// which may be that of a caller.
 fn scans(ins: &Instruction) -> bool {
     matches!(ins.mnemonic(), Mnemonic::Bsf | Mnemonic::Bsr)
 }

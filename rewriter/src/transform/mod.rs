@@ -44,7 +44,6 @@ use crate::stats::Stats;
 use crate::text::emit::{Branch, Emitter, Label, LoaderSymbol, NoEncoding, Patch, Target, old};
 use crate::unwind::Unwind;
 use foldhash::{HashSet, HashSetExt};
-use held::Held;
 use iced_x86::{Code as Opcode, Instruction, Mnemonic, OpKind, Register};
 use sfi_contract::{Mode, policy};
 
@@ -112,6 +111,15 @@ impl<'x, 'o, 'a> Facts<'x, 'o, 'a> {
         let refuse = |call| self.code.refuse(call, Reason::ExceptionTables, detail);
         self.unwind.landings().filter(|(_, landing)| empty(landing.pad)).map(|(call, _)| refuse(call)).collect()
     }
+}
+
+/// A register that holds r15's value.
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    register: Register,
+    /// The home does not have the value yet. The next instruction of the line that names r15 is
+    /// known, and nothing before it changes the register.
+    pending: bool,
 }
 
 /// Writes the new code of one section.

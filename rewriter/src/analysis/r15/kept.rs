@@ -4,6 +4,9 @@ use crate::analysis::flow::PerUnit;
 use foldhash::HashSet;
 use iced_x86::Register;
 
+/// Registers that a callee preserves, as r15 is.
+pub(crate) const PRESERVED: [Register; 5] = [Register::RBX, Register::R14, Register::R13, Register::R12, Register::RBP];
+
 /// The home of r15 in a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum R15 {

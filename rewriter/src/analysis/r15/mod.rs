@@ -11,7 +11,7 @@ pub(crate) mod slot;
 
 use crate::analysis::depth::States;
 use crate::analysis::flow::{FlowGraph, PerUnit};
-use crate::analysis::r15::kept::{Homes, Passed, R15};
+use crate::analysis::r15::kept::{Homes, PRESERVED, Passed, R15};
 use crate::analysis::r15::slot::Slots;
 use crate::analysis::regs::{self, AllEffects, Set, bit};
 use crate::object::decode::{Code, Dest, Flow, Insn, PerInsn};
@@ -19,9 +19,6 @@ use crate::stats::Stats;
 use foldhash::{HashMap, HashMapExt};
 use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 use sfi_debuginfo::map::Keeping;
-
-/// Registers that a callee preserves, as r15 is.
-const PRESERVED: [Register; 5] = [Register::RBX, Register::R14, Register::R13, Register::R12, Register::RBP];
 
 /// Call-clobbered registers.
 const SCRATCH: [Register; 8] = {

@@ -10,8 +10,7 @@
 
 use crate::analysis::depth::{Height, States};
 use crate::analysis::flow::{FlowGraph, JumpKind};
-use crate::analysis::r15::PRESERVED;
-use crate::analysis::r15::kept::Passed;
+use crate::analysis::r15::kept::{PRESERVED, Passed};
 use crate::analysis::r15::slot::reads_nothing;
 use crate::analysis::reach::frame_place;
 use crate::analysis::regs::{AllEffects, Set, bit, bits};
