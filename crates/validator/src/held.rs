@@ -67,12 +67,13 @@ pub(crate) fn find(values: &mut Values, (old, new): (&Machine, &Machine), kept: 
         exact = holding(true, &mut |_, held| held == value);
     }
     let same_byte = &mut |values: &mut Values, held| values.bits(held, 0, 8) == values.bits(value, 0, 8);
-    // The low byte is all that counts where code writes a byte of a register it never wrote.
-    let (registers, stale, copied) = match exact {
-        0 => (holding(false, same_byte), missing == whole(homed), rest(homed)),
-        _ => (exact, missing != 0, 0),
+    let (registers, copied) = match exact {
+        // The low byte is all that counts where code writes a byte of a register it never wrote.
+        // The rest is lost.
+        0 if missing == whole(homed) => (holding(false, same_byte), rest(homed)),
+        _ => (exact, 0),
     };
-    let stale = stale && registers != 0;
+    let stale = registers != 0 && missing != 0;
     let held = Held { registers, stale, of: kept };
     (held, if stale { lost & !whole(homed) | copied } else { lost })
 }
