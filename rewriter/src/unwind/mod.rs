@@ -140,7 +140,15 @@ pub(crate) fn collect(code: &Code<'_, '_>) -> Result<Unwind, Vec<Refusal>> {
         }
         unwind.functions.push(Function { frame, table });
     }
+    // Of entries that overlap the last one counts.
     unwind.calls.sort_unstable();
+    unwind.calls.dedup_by(|next, known| {
+        let same = next.0 == known.0;
+        if same {
+            *known = *next;
+        }
+        same
+    });
     for &(at, function) in &unwind.calls {
         let Function { frame, table: Some(table) } = &unwind.functions[function] else { continue };
         let offset = u64::from(code.insns[at].offset);
