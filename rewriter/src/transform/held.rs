@@ -7,7 +7,7 @@ use super::{Held, SP, Transform};
 use crate::analysis::regs::{Set, bit};
 use crate::object::decode::{Flow, InsnIndex};
 use crate::refusal::Refusal;
-use iced_x86::{Code as Opcode, Instruction, Mnemonic, Register};
+use iced_x86::{Instruction, Mnemonic, Register};
 
 /// Most instructions after one that names r15 among which another such one is looked for.
 const LOOK_AHEAD: usize = 24;
@@ -109,21 +109,6 @@ impl Transform<'_, '_, '_> {
         let other = arrays.is_idle(at) || arrays.is_part(at) || arrays.load(at).is_some();
         let calls = matches!(ins.mnemonic(), Mnemonic::Syscall | Mnemonic::Std | Mnemonic::Cld);
         insn.flow == Flow::Next && !other && !calls && !ins.is_string_instruction() && !self.absorbed.contains(&at)
-    }
-
-    /// Emits `mov %register,home`.
-    fn store_home(&mut self, register: Register) -> Result<(), Refusal> {
-        self.put_new(Instruction::with2(Opcode::Mov_rm64_r64, self.home(true), register))
-    }
-
-    /// Rewrites an instruction that names r15 with a register in r15's place.
-    pub(super) fn with_register(&mut self, ins: &Instruction, register: Register) -> Result<(), Refusal> {
-        let mut replaced = *ins;
-        crate::analysis::r15::replace(&mut replaced, SP, register);
-        let copies = matches!(replaced.code(), Opcode::Mov_r64_rm64 | Opcode::Mov_rm64_r64);
-        let idle =
-            copies && replaced.op0_kind() == replaced.op1_kind() && replaced.op0_register() == replaced.op1_register();
-        if idle { Ok(()) } else { self.lower(replaced) }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::scratch::fixed;
 use super::{SP, Transform};
-use crate::analysis::r15::like;
+use crate::analysis::r15::{like, replace};
 use crate::analysis::regs::bit;
 use crate::object::decode::Flow;
 use crate::refusal::Refusal;
@@ -14,7 +14,7 @@ const HOME_SLOT: u64 = 11;
 impl Transform<'_, '_, '_> {
     /// Returns the memory operand that stands for r15 at the current instruction: its slot in the
     /// frame, or its place in the TCB page.
-    pub(super) fn home(&self, store: bool) -> MemoryOperand {
+    fn home(&self, store: bool) -> MemoryOperand {
         let facts = self.facts;
         let slot = facts.slots.depth(facts.graph.unit[self.at]);
         match slot.and_then(|depth| crate::analysis::r15::slot::operand(&facts.states[self.at], depth)) {
@@ -33,6 +33,21 @@ impl Transform<'_, '_, '_> {
     pub(super) fn load_home(&mut self, register: Register) -> Result<(), Refusal> {
         let code = if register.is_gpr32() { Opcode::Mov_r32_rm32 } else { Opcode::Mov_r64_rm64 };
         self.put_new(Instruction::with2(code, register, self.home(false)))
+    }
+
+    /// Gives the home the value of a register: `mov %register,home`.
+    pub(super) fn store_home(&mut self, register: Register) -> Result<(), Refusal> {
+        self.put_new(Instruction::with2(Opcode::Mov_rm64_r64, self.home(true), register))
+    }
+
+    /// Rewrites an instruction that names r15 with a register in r15's place.
+    pub(super) fn with_register(&mut self, ins: &Instruction, register: Register) -> Result<(), Refusal> {
+        let mut replaced = *ins;
+        replace(&mut replaced, SP, register);
+        let copies = matches!(replaced.code(), Opcode::Mov_r64_rm64 | Opcode::Mov_rm64_r64);
+        let idle =
+            copies && replaced.op0_kind() == replaced.op1_kind() && replaced.op0_register() == replaced.op1_register();
+        if idle { Ok(()) } else { self.lower(replaced) }
     }
 
     /// Rewrites an instruction that names an r15 that lives in memory.
@@ -81,7 +96,7 @@ impl Transform<'_, '_, '_> {
         }
         self.with_register(&ins, scratch.register)?;
         if writes {
-            self.put_new(Instruction::with2(Opcode::Mov_rm64_r64, self.home(true), scratch.register))?;
+            self.store_home(scratch.register)?;
         }
         self.release(scratch)
     }
