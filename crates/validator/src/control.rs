@@ -213,7 +213,7 @@ impl Walk<'_, '_, '_> {
     ) -> Result<(), Difference> {
         let count = stand.facts.count;
         match self.context.old.insn_of(dest) {
-            Some(to) if !self.graph.entry[to] => {
+            Some(to) if !self.graph.entry[to] || self.only_traps(dest) => {
                 let after = block.ops.len();
                 self.edge(Edge { from: at, to, lost: 0, after, way: Way::Plain }, stand, block)
             }
@@ -233,6 +233,12 @@ impl Walk<'_, '_, '_> {
                 Ok(())
             }
         }
+    }
+
+    /// Says whether a jump leads behind a section, where the new code has a trap, which needs
+    /// nothing. If an open function has its empty code there, the linker may take another one.
+    fn only_traps(&self, dest: Dest) -> bool {
+        matches!(dest, Dest::Insn(to) if self.context.old.is_trap(to))
     }
 
     /// Compares the unsafe region: its register holds the target. Returns the offset after it.
