@@ -41,6 +41,18 @@ impl Walk<'_, '_, '_> {
         Ok(())
     }
 
+    /// Checks the new code of the place behind a section, to which compilers branch where they know
+    /// that no path leads. It is a trap.
+    pub(crate) fn traps_behind(&self, behind: Index) -> Result<(), Difference> {
+        let (section, offset) = self.context.old.place[behind];
+        let place = (section as usize, u64::from(offset));
+        let trap = (place.0, place.1 + self.context.charge(place).unwrap_or(0));
+        if self.new_insn(trap)?.ins.code() == Opcode::Ud2 {
+            return Ok(());
+        }
+        wrong("the new code goes on where the original section ends")
+    }
+
     /// Returns the instruction that control reaches after a call and its padding. A function may
     /// begin with an instruction that does nothing.
     fn behind_padding(&self, call: Index) -> Option<Index> {

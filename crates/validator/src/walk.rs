@@ -256,7 +256,7 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
     /// Adds an edge. All ways to a label must have one `delta`.
     pub(crate) fn edge(&mut self, edge: Edge, stand: &Stand, block: &mut Block) -> Result<(), Difference> {
         if self.context.old.is_trap(edge.to) {
-            return Ok(());
+            return self.traps_behind(edge.to);
         }
         let delta = *self.deltas.entry(edge.to).or_insert_with(|| {
             self.work.push(edge.to);

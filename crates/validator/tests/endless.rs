@@ -1,4 +1,5 @@
-//! Calls that are not to return: the new code has a trap after them exactly where it may.
+//! Calls that are not to return, and places that are not to be reached: the new code has a trap
+//! there exactly where it may.
 
 mod support;
 
@@ -84,4 +85,30 @@ fn an_own_function_of_such_a_name_may_return() {
         assert!(proof.holds(), "{binding}:\n{}", words(&proof));
         assert!(!output.bytes.windows(2).any(|bytes| bytes == TRAP), "{binding}: a trap follows the call");
     }
+}
+
+/// A branch behind a section, with something on the stack. An empty function may be there.
+const BEHIND: &str = "f: push %rbx\ncall unknown\ntest %eax,%eax\nje f.cold\npop %rbx\nret\n.size f,.-f\n\
+                      .section .text.unlikely,\"ax\",@progbits\nNAME f.cold:\n";
+
+/// The new code has a trap there, whatever is on the stack.
+#[test]
+fn a_missing_trap_behind_a_section_is_noticed() {
+    for name in ["", ".type f.cold,@function\n"] {
+        let original = assembled(&BEHIND.replace("NAME", name));
+        let output = rewrite(&original, &Options::default()).expect("rewritten");
+        let proof = validate(&original, &output.bytes, &output.traces);
+        assert!(proof.holds(), "{name}:\n{}", words(&proof));
+        let words = words(&validate(&original, &replaced(&output.bytes, &TRAP, &NOP), &output.traces));
+        assert!(words.contains("wrong: the new code goes on where the original section ends"), "{name}:\n{words}");
+    }
+}
+
+/// The linker may take another definition of a weak function than the empty one.
+#[test]
+fn a_jump_to_an_open_function_behind_a_section_needs_its_stack() {
+    let original = assembled(&BEHIND.replace("NAME", ".weak f.cold\n.type f.cold,@function\n"));
+    let output = rewrite(&original, &Options::default()).expect("rewritten");
+    let words = words(&validate(&original, &output.bytes, &output.traces));
+    assert!(words.contains("wrong: the data stack pointer is 0 bytes from the stack pointer at a jump"), "{words}");
 }
