@@ -1,7 +1,7 @@
 //! Traps after calls that are not to return, and at padding that is not to be reached: the original
 //! code after it belongs to other paths only.
 
-use crate::code::{Flow, Index, Old};
+use crate::code::{Flow, Index, Old, falls_through};
 use crate::difference::{Difference, unproved, wrong};
 use crate::endless;
 use crate::facts::Facts;
@@ -19,10 +19,11 @@ impl Walk<'_, '_, '_> {
             return wrong("the trap after a call does not follow it");
         }
         let old = &self.context.old;
-        let Some(behind) = self.behind_padding(call) else { return Ok(()) };
         if endless::calls(old, call) || old.ends_before_cold_part(call) {
             return Ok(());
         }
+        let last = self.last_padding(call);
+        let Some(behind) = old.text.next(last) else { return self.falls_off(last) };
         match self.graph.facts.get(&behind) {
             Some(known) if !known.has_stack_of(&stand.facts, behind) => Ok(()),
             Some(_) => wrong("the new code stops after a call that may return"),
@@ -53,15 +54,36 @@ impl Walk<'_, '_, '_> {
         wrong("the new code goes on where the original section ends")
     }
 
-    /// Returns the instruction that control reaches after a call and its padding. A function may
-    /// begin with an instruction that does nothing.
-    fn behind_padding(&self, call: Index) -> Option<Index> {
-        let text = &self.context.old.text;
-        let mut next = text.next(call)?;
-        while text.insns[next].is_nop() && !self.graph.entry[next] {
-            next = text.next(next)?;
+    /// Checks that a block may end after an instruction: control does not go on there, or leaves
+    /// the section.
+    pub(crate) fn ends(&self, at: Index) -> Result<(), Difference> {
+        let old = &self.context.old;
+        if !falls_through(old.flow[at]) || self.graph.is_endless(old, at) {
+            return Ok(());
         }
-        Some(next)
+        // The call of a thread local's address may belong to it.
+        self.falls_off(old.text.next(at).unwrap_or(at))
+    }
+
+    /// Checks that a section ends after an instruction behind which the trace has none. Free Pascal
+    /// has zeros there, behind a call that does not return.
+    fn falls_off(&self, last: Index) -> Result<(), Difference> {
+        let old = &self.context.old;
+        let insn = &old.text.insns[last];
+        let rest = old.pair.old.sections[insn.section as usize].data.get(insn.end() as usize..).unwrap_or(&[]);
+        let calls = matches!(old.flow[last], Flow::Call(_) | Flow::CallIndirect);
+        if rest.is_empty() || (calls && rest.iter().all(|byte| *byte == 0)) {
+            return Ok(());
+        }
+        wrong("the trace leaves out the code behind an instruction")
+    }
+
+    /// Returns the last instruction of a call's padding, or the call. A function may begin with an
+    /// instruction that does nothing.
+    fn last_padding(&self, call: Index) -> Index {
+        let text = &self.context.old.text;
+        let pads = |next: &Index| text.insns[*next].is_nop() && !self.graph.entry[*next];
+        std::iter::successors(Some(call), |last| text.next(*last).filter(pads)).last().unwrap_or(call)
     }
 }
 

@@ -235,8 +235,7 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
             }
             match next.filter(|_| !self.graph.is_endless(&self.context.old, here)) {
                 Some(next) => *at = next,
-                // Control falls off the section's end into the loader's trap, or the block ends.
-                None => return Ok(()),
+                None => return self.ends(here),
             }
         }
     }

@@ -112,3 +112,34 @@ fn a_jump_to_an_open_function_behind_a_section_needs_its_stack() {
     let words = words(&validate(&original, &output.bytes, &output.traces));
     assert!(words.contains("wrong: the data stack pointer is 0 bytes from the stack pointer at a jump"), "{words}");
 }
+
+/// A function of another object may return to the code after its call, also if the trace does not
+/// have that code.
+#[test]
+fn a_trap_in_place_of_code_that_the_trace_leaves_out_is_noticed() {
+    let [original, ends] =
+        ["pop %rbx\nret", "ud2"].map(|rest| assembled(&format!("f: push %rbx\ncall unknown\n{rest}\n")));
+    let mut output = rewrite(&ends, &Options::default()).expect("rewritten");
+    assert!(validate(&ends, &output.bytes, &output.traces).holds());
+    output.traces[0].steps.pop();
+    let words = words(&validate(&original, &output.bytes, &output.traces));
+    assert!(words.contains("wrong: the trace leaves out the code behind an instruction"), "{words}");
+}
+
+/// A trace that leaves out instructions proves nothing, whichever they are.
+#[test]
+fn a_trace_that_leaves_out_code_is_noticed() {
+    let original = assembled(
+        "f: push %rbx\nmov %rdi,%rbx\ncall unknown\nadd %rbx,%rax\ntest %rax,%rax\nje 1f\ncmp $7,%rax\n\
+         mov %rax,(%rbx)\n1: pop %rbx\nret\n",
+    );
+    let output = rewrite(&original, &Options::default()).expect("rewritten");
+    assert!(validate(&original, &output.bytes, &output.traces).holds());
+    let count = output.traces[0].steps.len();
+    assert_eq!(count, 10);
+    for (first, end) in (0..count).flat_map(|first| (first + 1..=count).map(move |end| (first, end))) {
+        let mut traces = output.traces.clone();
+        traces[0].steps.drain(first..end);
+        assert!(!validate(&original, &output.bytes, &traces).holds(), "without {first} to {end}");
+    }
+}
