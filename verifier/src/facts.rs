@@ -8,6 +8,7 @@
 
 use crate::length::{Shape, window};
 use crate::region::Step;
+use sfi_contract::based::FARTHEST;
 use sfi_contract::layout::{DISPATCH, DISPATCH_MASK, HEADER_BASE};
 use sfi_contract::policy::Class;
 use sfi_contract::{Anchored, Usage};
@@ -106,7 +107,7 @@ impl Facts {
     pub(crate) fn place(&self) -> Option<Anchored> {
         match self.step {
             Step::Through => Some(DISPATCH),
-            Step::Rebase | Step::RebaseOnly => Some(HEADER_BASE),
+            Step::Rebase | Step::RebaseOnly | Step::Base => Some(HEADER_BASE),
             _ => None,
         }
     }
@@ -117,7 +118,8 @@ impl Facts {
         match self.step {
             Step::Mask if self.immediate().number(instruction) != DISPATCH_MASK.into() => Step::Other,
             Step::Through if !named => Step::Astray,
-            Step::Rebase | Step::RebaseOnly if !named => Step::Other,
+            Step::Rebase | Step::RebaseOnly | Step::Base if !named => Step::Other,
+            Step::Based if self.displacement().number(instruction) > FARTHEST => Step::Far,
             Step::RebaseOnly => Step::Rebase,
             step => step,
         }

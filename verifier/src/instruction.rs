@@ -64,6 +64,15 @@ impl<'i> Decoded<'i> {
         self.has_memory() && self.confining() == 0 && self.instruction.memory_base() == Register::RIP
     }
 
+    /// Says whether its operand is `d(%B,%N)`, in 64 bits and without a segment.
+    fn is_sum(&self) -> bool {
+        let i = self.instruction;
+        self.confining() == 0
+            && i.memory_base().is_gpr64()
+            && i.memory_index().is_gpr64()
+            && i.memory_index_scale() == 1
+    }
+
     /// Says whether a mask may leave out the load, in part or whole. A load that is left out never
     /// faults. EVEX has its mask in the last three bits of its prefix (SDM volume 2, section 2.7).
     fn is_silent(&self) -> bool {
@@ -161,7 +170,7 @@ impl Rules {
         match decoded.memory {
             _ if !self.full => Ok(()),
             _ if decoded.form.class == Class::Table => refuse("xlat cannot be confined"),
-            _ if matches!(facts.step, Step::RebaseOnly | Step::RelativeLoad) => Ok(()),
+            _ if matches!(facts.step, Step::RebaseOnly | Step::RelativeLoad | Step::Based) => Ok(()),
             Memory::Load if decoded.confining() == P65 | P67 || decoded.is_silent() => Ok(()),
             Memory::Load => refuse("neither 65 67 (gs, 32-bit address size) nor rip-relative"),
             _ => Ok(()),
@@ -216,13 +225,16 @@ impl Rules {
                 match to {
                     Register::EDI => Step::TruncateDi,
                     Register::ESI => Step::TruncateSi,
-                    _ => Step::Other,
+                    _ => Step::Narrow,
                 }
             }
+            (Code::Mov_r32_rm32 | Code::Mov_rm32_r32, _) if !decoded.has_memory() => Step::Narrow,
+            (Code::Mov_r64_rm64, _) if is_constant(decoded) => Step::Base,
             _ if is_rebase(decoded) && self.full && decoded.confining() != P65 | P67 => Step::RebaseOnly,
             _ if is_rebase(decoded) => Step::Rebase,
             _ if decoded.stores() && decoded.is_relative() => Step::RelativeStore,
             _ if self.full && decoded.memory == Memory::Load && decoded.is_relative() => Step::RelativeLoad,
+            _ if self.full && decoded.memory == Memory::Load && decoded.is_sum() => Step::Based,
             _ => Step::Other,
         }
     }
@@ -315,9 +327,13 @@ fn is_dispatch(decoded: &Decoded<'_>) -> bool {
 
 /// Says whether it is `add %gs:...,%r` without base and index.
 fn is_rebase(decoded: &Decoded<'_>) -> bool {
+    decoded.instruction.code() == Code::Add_r64_rm64 && is_constant(decoded)
+}
+
+/// Says whether its operand is `%gs:...` without base and index.
+fn is_constant(decoded: &Decoded<'_>) -> bool {
     let i = decoded.instruction;
-    i.code() == Code::Add_r64_rm64
-        && decoded.has_memory()
+    decoded.has_memory()
         && decoded.prefixes.seen & P65 != 0
         && i.memory_base() == Register::None
         && i.memory_index() == Register::None

@@ -9,6 +9,8 @@
 //!     mov %esi,%esi ; add %gs:__sfi_header,%rsi ; lods
 //! one by both (mode full)
 //!     mov %esi,%esi ; add ...,%rsi ; mov %edi,%edi ; add ...,%rdi ; movs, cmps
+//! a load of mode full by the window's base in a register
+//!     mov %gs:__sfi_header,%B ; mov %r32,%N ; a load from d(%B,%N)
 //! ```
 //!
 //! The symbols are [`sfi_contract::Anchor`]s: in an object a relocation against them, in the final
@@ -36,6 +38,14 @@ pub(crate) enum Step {
     Rebase,
     /// `add %gs:0xff000,%R` as a load of mode full, which may read this address and no other.
     RebaseOnly,
+    /// `mov %gs:__sfi_header,%R`
+    Base,
+    /// Any other `mov %r32,%r32`.
+    Narrow,
+    /// A load of mode full from `d(%B,%N)`. The displacement is small and not relocated.
+    Based,
+    /// Such a load with another displacement.
+    Far,
     /// A rip-relative load of mode full. It needs a relocation, because the loader chooses the
     /// target.
     RelativeLoad,
@@ -66,6 +76,10 @@ enum State {
     /// rsi is ready, and `mov %edi,%edi` follows.
     SiDiTruncated,
     SiDi,
+    /// The bit of the register with the window's base.
+    Base(u16),
+    /// The same, and the bit of the register with the number.
+    Number(u16, u16),
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -81,6 +95,8 @@ pub(crate) enum Missing {
     Mask,
     /// The pointers of a string instruction.
     Pointers,
+    /// The base and the number of a load.
+    Base,
 }
 
 impl Missing {
@@ -89,12 +105,16 @@ impl Missing {
         match self {
             Missing::Mask => Rule::IndirectBranch,
             Missing::Pointers => Rule::StringMask,
+            Missing::Base => Rule::LoadUnconfined,
         }
     }
 
     pub(crate) fn text(self) -> &'static str {
         match self {
             Missing::Mask => "not `and $0xffff8,%r32` directly followed by a branch through %gs:__sfi_dispatch(%r32)",
+            Missing::Base => {
+                "neither 65 67 (gs, 32-bit address size) nor rip-relative, nor from `d(%B,%N)` right after `mov %gs:__sfi_header,%B` and a number of 32 bits in N"
+            }
             Missing::Pointers => {
                 "`mov %edi,%edi` and `add %gs:__sfi_header,%rdi` (in mode full for %rsi too) are not right before it"
             }
@@ -109,11 +129,24 @@ impl Tracker {
         self.state = State::None;
     }
 
-    /// Moves past one instruction at `at`, which names these general registers. Returns the start
+    /// Says whether the last instruction wrote the window's base to a register.
+    #[inline]
+    pub(crate) fn has_base(&self) -> bool {
+        matches!(self.state, State::Base(_))
+    }
+
+    /// Moves past one instruction at `at`. `named` are the general registers that it names, and
+    /// `written` those that it writes. A load from `d(%B,%N)` has B and N there. Returns the start
     /// of the region that it completes.
-    pub(crate) fn step(&mut self, at: u64, step: Step, named: u16) -> Result<Option<u64>, Missing> {
+    pub(crate) fn step(&mut self, at: u64, step: Step, [named, written]: [u16; 2]) -> Result<Option<u64>, Missing> {
         let before = std::mem::take(&mut self.state);
         self.state = match (step, before) {
+            (Step::Base, _) => State::Base(written),
+            (Step::Narrow | Step::TruncateDi | Step::TruncateSi, State::Base(base)) => State::Number(base, written),
+            (Step::Based, State::Number(base, number)) if base != number && [named, written] == [base, number] => {
+                return Ok(Some(self.start));
+            }
+            (Step::Based | Step::Far, _) => return Err(Missing::Base),
             (Step::Mask, _) => State::Masked(named),
             (Step::TruncateDi, State::Si) => State::SiDiTruncated,
             (Step::TruncateDi, _) => State::DiTruncated,
@@ -121,7 +154,7 @@ impl Tracker {
             (Step::Rebase, State::DiTruncated) if named == RDI => State::Di,
             (Step::Rebase, State::SiDiTruncated) if named == RDI => State::SiDi,
             (Step::Rebase, State::SiTruncated) if named == RSI => State::Si,
-            (Step::Rebase | Step::RebaseOnly | Step::Other, _) => State::None,
+            (Step::Rebase | Step::RebaseOnly | Step::Narrow | Step::Other, _) => State::None,
             (Step::RelativeLoad | Step::RelativeStore, _) => State::None,
             (Step::Through, State::Masked(masked)) if named == masked => return Ok(Some(self.start)),
             (Step::StringDi, State::Di | State::SiDi) => return Ok(Some(self.start)),
@@ -130,7 +163,7 @@ impl Tracker {
             (Step::Through | Step::Astray, _) => return Err(Missing::Mask),
             (Step::StringDi | Step::StringSi | Step::StringDiSi, _) => return Err(Missing::Pointers),
         };
-        if matches!(self.state, State::Masked(_) | State::DiTruncated | State::SiTruncated) {
+        if matches!(self.state, State::Masked(_) | State::DiTruncated | State::SiTruncated | State::Base(_)) {
             self.start = at;
         }
         Ok(None)

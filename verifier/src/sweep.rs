@@ -18,6 +18,7 @@ use crate::relocation;
 use crate::report::Findings;
 use iced_x86::{Decoder, DecoderOptions, Instruction};
 use sfi_contract::layout::WINDOW_SIZE;
+use sfi_contract::policy::general;
 use sfi_contract::{Anchored, Anchors, Rule};
 
 /// A text with its address and its origin.
@@ -176,7 +177,7 @@ impl<'a> Sweep<'a, '_> {
             // The fast path of nearly all instructions. It takes the length from the guess, so that
             // the next guess does not wait for the memo.
             if let Some(facts) = known
-                && facts.step == Step::Other
+                && (facts.step == Step::Other || facts.step == Step::Narrow && !self.tracker.has_base())
                 && self.next_relocation_at >= (at + facts.shape.length()) as u64
             {
                 self.map.add(rest, self.text.base, at, facts, false);
@@ -244,7 +245,11 @@ impl<'a> Sweep<'a, '_> {
         } else if matches!(facts.step, Step::RelativeLoad | Step::RelativeStore) {
             self.check_relative(at, facts, displacement_relocated);
         }
-        match self.tracker.step(at, step, facts.named()) {
+        let registers = match step {
+            Step::Based => self.address(at),
+            _ => [facts.named(), facts.written()],
+        };
+        match self.tracker.step(at, step, registers) {
             Ok(None) => {}
             Ok(Some(start)) => self.region(start, at, end),
             Err(missing) => self.refuse(missing.rule(), at, missing.text()),
@@ -256,6 +261,15 @@ impl<'a> Sweep<'a, '_> {
     fn names_its_place(&self, at: u64, facts: &Facts) -> bool {
         let field = facts.displacement();
         facts.place().is_some_and(|place| field.size == 4 && self.text.names(at as usize + field.offset, place))
+    }
+
+    /// Returns base and index of the operand of the instruction at an offset.
+    fn address(&mut self, at: u64) -> [u16; 2] {
+        let mut instruction = Instruction::default();
+        if self.decoder.set_position(at as usize).is_ok() {
+            self.decoder.decode_out(&mut instruction);
+        }
+        [instruction.memory_base(), instruction.memory_index()].map(general)
     }
 
     /// Returns the text from an offset on.

@@ -9,6 +9,7 @@
 #![warn(unreachable_pub)]
 
 pub mod anchor;
+pub mod based;
 pub mod budget;
 pub mod foreign;
 pub mod intermediate;
