@@ -6,6 +6,7 @@ use crate::sets::{RBP, RDI, RSI, RSP, is_high, number};
 use crate::value::{FLAG_PART, Id, Node, Values};
 use iced_x86::{Instruction, InstructionInfoFactory, Mnemonic, OpKind, Register};
 use sfi_contract::Anchored;
+use sfi_contract::based::FARTHEST;
 use sfi_contract::layout::{HEADER_BASE, HEADER_FEATURES, TCB, TCB_R15, TCB_SCRATCH, TCB_SCRATCH_SLOTS};
 
 /// A store: address, bytes, value.
@@ -93,8 +94,9 @@ impl Machine {
         let ins = &insn.ins;
         let mut sum = values.number(0);
         let mut constant = ins.memory_displacement64() as i64;
-        let confined = self.is_new && ins.segment_prefix() == Register::GS;
         let computed = ins.mnemonic() == Mnemonic::Lea;
+        let based = self.is_new && !computed && self.is_based(values, ins);
+        let confined = based || self.is_new && ins.segment_prefix() == Register::GS;
         let stack = ins.memory_base() == Register::R15 && ins.memory_index() == Register::None;
         let mut narrow = self.is_new && self.narrow && !confined && !computed && !stack;
         if let Some(id) = fields.displacement {
@@ -113,6 +115,9 @@ impl Machine {
                 sum = values.sum(sum, vector, i64::from(scale), 0);
                 continue;
             };
+            if based && *values.node(self.registers[at]) == Node::Base {
+                continue;
+            }
             // The upper half of a symbol's address is the window, which 32 bits leave out.
             narrow |= !confined && register.is_gpr32() && fields.displacement.is_none();
             sum = values.sum(sum, self.registers[at], i64::from(scale), 0);
@@ -151,6 +156,19 @@ impl Machine {
             return unknown(ins);
         }
         Ok(values.plus(sum, constant))
+    }
+
+    /// Says whether an operand is `d(%B,%N)`, where B has the window's base and N a number of 32
+    /// bits. It is the same as `%gs:d(%N)`: if the place is mapped, neither sum wraps.
+    fn is_based(&self, values: &Values, ins: &Instruction) -> bool {
+        let value = |register: Register| {
+            number(register).filter(|_| register.is_gpr64()).map(|at| values.node(self.registers[at]))
+        };
+        ins.segment_prefix() == Register::None
+            && ins.memory_index_scale() == 1
+            && ins.memory_displacement64() <= FARTHEST
+            && matches!(value(ins.memory_base()), Some(Node::Base))
+            && matches!(value(ins.memory_index()), Some(Node::Bits(_, 0, 32)))
     }
 
     /// Returns the offset of the rewriter's own word at an address, if the new program has one
