@@ -6,7 +6,7 @@
 //! Data flows one way, one module a phase: `object` (read, check, carve, decode, retpoline,
 //! got_base, address) → `unwind` → `analysis` (flow, receive, inner, regs, reach, jumps, height,
 //! ends, own, received, frame_walk, r15, slot, rounds, live, count, pads, arrays) → `transform` →
-//! `text` (share, charge, layout) → `debug` → `output` (sections, unwind_table, write).
+//! `text` (share, charge, based, layout) → `debug` → `output` (sections, unwind_table, write).
 
 #![forbid(unsafe_code)]
 #![warn(unreachable_pub)]
@@ -27,6 +27,7 @@ pub use sfi_debuginfo::map::Trace;
 pub use stats::{Growth, Stats};
 
 use crate::analysis::arrays::Arrays;
+use crate::analysis::live::Liveness;
 use crate::analysis::pads::Pads;
 use crate::analysis::r15::kept::Homes;
 use crate::analysis::r15::slot::Slots;
@@ -38,7 +39,7 @@ use crate::object::{address, carve, check, decode, got_base, read, retpoline};
 use crate::output::{sections, write};
 use crate::text::layout::Text;
 use crate::text::originals::Originals;
-use crate::text::{emit, growth, layout, share};
+use crate::text::{based, emit, growth, layout, share};
 use crate::transform::Facts;
 use crate::unwind::Unwind;
 use foldhash::HashSet;
@@ -102,16 +103,19 @@ fn rewrite_object(object: &Object<'_>, options: &Options) -> Result<Output, Vec<
     refusals.extend(facts.check_landings());
     let mut stats = r15::count(&code, facts.graph, facts.r15, facts.slots);
     let mut emitters = emit_all(&facts, &mut stats, refusals)?;
+    // In mode match a store and its check stay together, so ends are not shared. A budgeted text
+    // would pay for each jump to one.
+    if options.mode != Mode::Match && !options.budget {
+        share_ends(&mut emitters, &facts.graph.unit);
+    }
+    if options.mode == Mode::Full && !options.budget {
+        base_loads(&mut emitters, facts.live)?;
+    }
     // The text is laid out without the decoded instructions and most facts about them.
     let Found { graph, effects, states, stops, live, counts, pads, r15, slots, arrays } = found;
     drop((effects, states, stops, live, counts));
     let units = graph.into_units();
     let code = Originals::new(code);
-    // In mode match a store and its check stay together, so ends are not shared. A budgeted text
-    // would pay for each jump to one.
-    if options.mode != Mode::Match && !options.budget {
-        share_ends(&mut emitters, &units);
-    }
     let texts = lay_out_all(&code, emitters, &mut stats);
     let found = (&units, &pads, &r15, &slots, &arrays);
     output((&code, &addresses, &unwind), found, texts, stats, options)
@@ -148,6 +152,12 @@ fn share_ends(emitters: &mut [emit::Emitter], units: &PerInsn<u32>) {
         share::ends(emitter, units);
         next_label = emitter.next_label();
     }
+}
+
+/// Changes loads of loops in every section.
+fn base_loads(emitters: &mut [emit::Emitter], live: &Liveness) -> Result<(), Vec<Refusal>> {
+    let refuse = |emit::NoEncoding(detail)| vec![Refusal { detail, ..Refusal::of_object(Reason::NoSafeForm) }];
+    emitters.iter_mut().try_for_each(|emitter| based::loads(emitter, live)).map_err(refuse)
 }
 
 /// Lays out the code of every section. Its parts are dropped as soon as it has a place.

@@ -51,6 +51,11 @@ impl<T: Copy + Eq + Hash> Interned<T> {
         self.of[at] = number;
     }
 
+    /// Returns the value of a number.
+    pub(crate) fn value(&self, number: u32) -> T {
+        self.values[number as usize]
+    }
+
     /// Returns the number of a value.
     pub(crate) fn number(&mut self, value: T) -> u32 {
         *self.numbers.entry(value).or_insert_with(|| {

@@ -228,10 +228,7 @@ fn insert(emitter: &mut Emitter, charged: &BTreeSet<usize>) {
     if !charged.is_empty() || !counts.is_empty() {
         int3(emitter, end);
     }
-    emitter.marks = emitter.marks.moved(|item| moved[item as usize]);
-    for (_, item) in &mut emitter.placed {
-        *item = moved[*item] as usize;
-    }
+    emitter.moved(&moved);
 }
 
 /// Appends `sub $amount,%r14`.

@@ -252,6 +252,14 @@ impl Emitter {
         if pad { self.marks.pad(item, insn) } else { self.marks.code(item, insn) }
     }
 
+    /// Moves marks and labels with their items: `places` has the new place of each, and the end.
+    pub(crate) fn moved(&mut self, places: &[u32]) {
+        self.marks = self.marks.moved(|item| places[item as usize]);
+        for (_, item) in &mut self.placed {
+            *item = places[*item] as usize;
+        }
+    }
+
     /// Returns the relocations of an item.
     pub(crate) fn fixups(&self, of: Fixups) -> &[Fixup] {
         &self.fixups[of.first as usize..][..usize::from(of.count)]
