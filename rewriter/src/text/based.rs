@@ -16,7 +16,7 @@ use crate::text::emit::{Branch, Emitter, Item, Label, NoEncoding, Target};
 use crate::transform::operand::size_displacement;
 use crate::transform::scratch::{ORDER, fixed};
 use foldhash::{HashMap, HashMapExt};
-use iced_x86::{Code as Opcode, Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register};
+use iced_x86::{Code as Opcode, Decoder, DecoderOptions, FlowControl, Instruction, OpKind, Register};
 use sfi_contract::based::FARTHEST;
 use sfi_contract::layout::HEADER_BASE;
 use sfi_contract::policy::{self, Memory};
@@ -181,13 +181,13 @@ impl<'e> Body<'e> {
     /// ```
     fn based(&self, load: usize, live: &Liveness) -> Option<[Instruction; 3]> {
         let Insn { ins, effects } = self.insn(load)?;
-        let busy = self.live(load, live) | effects.uses | effects.writes | bit(Register::RSP) | bit(Register::R15);
+        let busy = self.live(load, live) | bit(Register::RSP) | bit(Register::R15);
         let mut free = ORDER.into_iter().filter(|register| busy & bit(*register) == 0);
         let base = free.next()?;
-        let moves = matches!(ins.mnemonic(), Mnemonic::Mov | Mnemonic::Movzx | Mnemonic::Movsx | Mnemonic::Movsxd);
-        let result = ins.op0_register().full_register();
-        // The result's own register does, too.
-        let offset = free.next().or_else(|| (moves && effects.kills & bit(result) != 0).then_some(result))?;
+        // The address' own register does, too, if the result takes its place.
+        let address = ins.memory_base().full_register();
+        let own = || (effects.kills & bit(address) != 0).then_some(address);
+        let offset = free.next().or_else(own)?;
         let first = Instruction::with2(Opcode::Mov_r64_rm64, base, fixed(HEADER_BASE)).ok()?;
         let second = Instruction::with2(Opcode::Mov_r32_rm32, like(Register::EAX, offset), ins.memory_base()).ok()?;
         let mut third = *ins;
