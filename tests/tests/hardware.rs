@@ -47,6 +47,8 @@ fn main() -> ExitCode {
         ("dispatch_stays_in_its_table", dispatch_stays_in_its_table),
         ("x87_environment_names_the_last_instruction", x87_environment_names_the_last_instruction),
         ("decoders_that_stand_alone_are_wrong", decoders_that_stand_alone_are_wrong),
+        ("based_loads_run_past_the_end_into_the_guard", based_loads_run_past_the_end_into_the_guard),
+        ("every_based_load_stays_in_window_and_guard", sifter::based::run),
         ("every_accepted_store_is_confined", sifter::stores),
         ("every_listed_store_is_executed", sifter::every_store::run),
         ("an_unconfined_store_is_seen", sifter::every_store::unconfined),
@@ -403,6 +405,35 @@ fn string_copy_hits_the_guard() {
         let exit = machine.run_code(&window, TEXT, &string_region(true, instruction), start);
         assert!(exit.is_page_fault() && !exit.is_write(), "source: {exit:x?}");
         assert_eq!(exit.address, window.base + WINDOW, "source");
+    }
+}
+
+/// Runs a loop of based loads, accepted by the verifier, towards the window's end. It reads every
+/// byte there with any upper half of the address, and the first one after the end faults.
+fn based_loads_run_past_the_end_into_the_guard() {
+    let (mut machine, window) = (Machine::new(), Window::new());
+    header(&window);
+    window.open(WINDOW - PAGE, PAGE);
+    let load = "addr32 mov %gs:0xff000,%rdx; 1: mov %eax,%esi; movzbl 0x7fff(%rdx,%rsi),%ecx; inc %rax; loop 1b";
+    let code = assemble(load);
+    let text = FinalText { bytes: &code, offset: TEXT, gateways: &[], slots: &[], anchors: Anchors::EXAMPLE };
+    let verdict = verify_text(&text, &Options { mode: Mode::Full, ..Options::default() });
+    assert!(verdict.is_ok(), "{verdict:?}");
+    window.write(WINDOW - PAGE, &[2; PAGE as usize]);
+    for garbage in [0, 1 << 32, u64::MAX << 32, 0x7fff_0000_0000_0000] {
+        for before in [0, 1, 2, PAGE] {
+            let mut start = registers();
+            start.gpr[RAX] = garbage | (WINDOW - before - 0x7fff);
+            let exit = machine.run_code(&window, TEXT, &code, start);
+            assert!(exit.is_page_fault() && !exit.is_write(), "{garbage:#x} {before:#x}: {exit:x?}");
+            assert_eq!(exit.address, window.base + WINDOW, "{garbage:#x} {before:#x}");
+        }
+        // The largest sum. The next number is 0, as the index has 32 bits.
+        let mut start = registers();
+        start.gpr[RAX] = garbage | 0xffff_ffff;
+        let exit = machine.run_code(&window, TEXT, &code, start);
+        assert!(exit.is_page_fault() && !exit.is_write(), "{garbage:#x}: {exit:x?}");
+        assert_eq!(exit.address, window.base + WINDOW + 0x7ffe, "{garbage:#x}");
     }
 }
 

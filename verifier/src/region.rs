@@ -105,7 +105,7 @@ impl Missing {
         match self {
             Missing::Mask => Rule::IndirectBranch,
             Missing::Pointers => Rule::StringMask,
-            Missing::Base => Rule::LoadUnconfined,
+            Missing::Base => Rule::LoadBased,
         }
     }
 
@@ -113,7 +113,7 @@ impl Missing {
         match self {
             Missing::Mask => "not `and $0xffff8,%r32` directly followed by a branch through %gs:__sfi_dispatch(%r32)",
             Missing::Base => {
-                "neither 65 67 (gs, 32-bit address size) nor rip-relative, nor from `d(%B,%N)` right after `mov %gs:__sfi_header,%B` and a number of 32 bits in N"
+                "not `d(%B,%N)` right after `mov %gs:__sfi_header,%B ; mov %r32,%N`, with d from 0 to 0x7fff"
             }
             Missing::Pointers => {
                 "`mov %edi,%edi` and `add %gs:__sfi_header,%rdi` (in mode full for %rsi too) are not right before it"

@@ -85,11 +85,14 @@ rules! {
         "String instructions take no segment override for %rdi; the pointer is truncated and rebased right before.",
         "rewrite the object with `sfi rewrite`";
     LoadUnconfined = "SFI-L01", "load outside the window is possible (mode full)",
-        "In mode full a load is like a store, or rip-relative with a relocation whose target is inside the domain.",
+        "In mode full a load is like a store, or rip-relative with a relocation whose target is inside the domain, or by the window's base in a register (SFI-L03).",
         "rewrite with `--mode full`, or run the domain in mode write";
     SilentAccess = "SFI-L02", "access that may fail in silence is not confined",
         "A load that a mask may leave out, and a hint, tell by their time whether a page is mapped, and never fault: a search without a trace.",
         "rewrite the object with `sfi rewrite`, which confines such loads and drops such hints";
+    LoadBased = "SFI-L03", "load by the window's base lacks the base or its number, or is too far (mode full)",
+        "A load of the window's base plus a number of 32 bits plus at most 0x7fff bytes ends in the guard at most. Nothing may write the two registers, and nothing may branch in between.",
+        "rewrite with `--mode full`, or run the domain in mode write";
     StackPointer = "SFI-C01", "instruction names the control stack pointer rsp",
         "rsp is the control stack, outside every window; only call and ret touch it, so returns need no check.",
         "rewrite the object with `sfi rewrite`, which moves the data stack to r15";

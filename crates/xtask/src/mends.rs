@@ -95,7 +95,11 @@ const PARTS: &[Part] = &[
     Part {
         sources: "verifier/src",
         list: include_str!("../planted/verifier.txt"),
-        suites: &[suite("sfi-verifier", "verifier", &["--test", "final_text", "--test", "instructions"])],
+        suites: &[suite(
+            "sfi-verifier",
+            "verifier",
+            &["--test", "final_text", "--test", "instructions", "--test", "based", "--test", "false_based"],
+        )],
     },
     Part {
         sources: "crates/cli/src",

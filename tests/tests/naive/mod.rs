@@ -8,6 +8,7 @@
 //! everything that can leave a domain: it must accept every object that the verifier accepts.
 
 mod guards;
+mod holds;
 mod words;
 
 use iced_x86::{
@@ -152,12 +153,15 @@ struct Follow<'t> {
     entered: Vec<u64>,
     /// First and last instruction of every region.
     regions: Vec<(u64, u64)>,
+    /// Loads whose registers decide about their place.
+    based: Vec<u64>,
 }
 
 impl<'t> Follow<'t> {
     fn new(text: &'t Text<'t>, mode: Mode, may_branch_to: &'t dyn Fn(usize) -> bool) -> Self {
         let full = mode == Mode::Full;
-        Follow { text, full, may_branch_to, reached: BTreeMap::new(), entered: text.roots.clone(), regions: Vec::new() }
+        let (reached, entered) = (BTreeMap::new(), text.roots.clone());
+        Follow { text, full, may_branch_to, reached, entered, regions: Vec::new(), based: Vec::new() }
     }
 
     fn decode(bytes: &[u8], at: u64) -> Option<Instruction> {
@@ -220,7 +224,7 @@ impl<'t> Follow<'t> {
                 return Err(format!("a relocation at {:#x} in the region from {first:#x} on", patch.at));
             }
         }
-        Ok(())
+        self.check_holds()
     }
 
     /// The number that the loader draws for the header page or the dispatch table; no other
@@ -345,7 +349,10 @@ impl<'t> Follow<'t> {
                     && instruction.memory_base() == Register::None
                     && instruction.memory_index() == Register::None
                     && self.names_place(at + instruction.len() as u64 - 4, "__sfi_header");
-                if !chosen && !header {
+                let decide = !writes && !prefixes.gs && !prefixes.address_size && holds::decide(instruction, memory);
+                if decide {
+                    self.based.push(at);
+                } else if !chosen && !header {
                     return Err("a load that is not confined".into());
                 }
             }

@@ -15,8 +15,11 @@
 //! - In [`silent`] each listed form whose mask may leave its access out must be executed, and
 //!   faults in the window.
 //! - In [`sight`] no outcome may depend on state that the usage does not name.
+//! - In [`based`] each listed form that loads is executed by the window's base, and reads at most
+//!   the guard.
 //! - In [`loads`] (mode full) nothing can be read either, so every access must fault in the window.
 
+pub mod based;
 pub mod every_store;
 pub mod sight;
 pub mod silent;

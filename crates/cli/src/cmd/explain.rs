@@ -128,6 +128,9 @@ const fn contract_example(rule: Rule) -> &'static str {
             "rep stosq                         # safe:\n                                  #   mov %edi,%edi\n                                  #   add %gs:__sfi_header,%rdi\n                                  #   rep stosq"
         }
         Rule::LoadUnconfined => "mov (%rdi),%rax                   # in mode full: mov %gs:(%edi),%rax",
+        Rule::LoadBased => {
+            "mov (%rdx,%rcx),%rax              # in mode full:\n                                  #   mov %gs:__sfi_header,%rdx\n                                  #   mov %ecx,%ecx\n                                  #   mov (%rdx,%rcx),%rax"
+        }
         Rule::SilentAccess => {
             "vmovdqu8 (%rdi),%zmm0{%k1}        # safe: vmovdqu8 %gs:(%edi),%zmm0{%k1}\nprefetcht0 (%rdi)                 # safe without it"
         }
