@@ -6,7 +6,7 @@
 //! Data flows one way, one module a phase: `object` (read, check, carve, decode, retpoline,
 //! got_base, address) → `unwind` → `analysis` (flow, receive, inner, regs, reach, jumps, height,
 //! ends, own, received, frame_walk, r15, slot, rounds, live, count, pads, arrays) → `transform` →
-//! `text` (share, charge, based, layout) → `debug` → `output` (sections, unwind_table, write).
+//! `text` (share, charge, layout) → `debug` → `output` (sections, unwind_table, write).
 
 #![forbid(unsafe_code)]
 #![warn(unreachable_pub)]
@@ -39,8 +39,8 @@ use crate::object::{address, carve, check, decode, got_base, read, retpoline};
 use crate::output::{sections, write};
 use crate::text::layout::Text;
 use crate::text::originals::Originals;
-use crate::text::{based, emit, growth, layout, share};
-use crate::transform::Facts;
+use crate::text::{emit, growth, layout, share};
+use crate::transform::{Facts, based};
 use crate::unwind::Unwind;
 use foldhash::HashSet;
 

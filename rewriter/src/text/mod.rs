@@ -1,6 +1,5 @@
 //! The new text: instructions with labels, their registers, and their offsets.
 
-pub(crate) mod based;
 pub(crate) mod charge;
 pub(crate) mod emit;
 pub(crate) mod growth;

@@ -9,6 +9,7 @@
 //! original stack and none on the data stack, so delta is 8 at a function's entry and at its `ret`.
 
 mod absent;
+pub(crate) mod based;
 mod bits;
 mod branch;
 mod flags;
@@ -18,10 +19,10 @@ mod masked;
 mod matching;
 mod memory;
 mod narrow;
-pub(crate) mod operand;
+mod operand;
 mod receive;
 mod returned;
-pub(crate) mod scratch;
+mod scratch;
 mod stack;
 mod string;
 mod tls;

@@ -3,7 +3,7 @@
 use iced_x86::{Code as Opcode, Instruction, OpKind, Register};
 
 /// Returns `lea EA,%to` with the registers' upper halves and without a segment.
-pub(crate) fn address_into(ins: &Instruction, to: Register) -> Instruction {
+pub(super) fn address_into(ins: &Instruction, to: Register) -> Instruction {
     let mut lea = *ins;
     lea.set_code(Opcode::Lea_r64_m);
     lea.set_op0_kind(OpKind::Register);
@@ -17,7 +17,7 @@ pub(crate) fn address_into(ins: &Instruction, to: Register) -> Instruction {
 }
 
 /// Lets the encoder choose the shortest displacement, or a 32-bit one where a relocation goes.
-pub(crate) fn size_displacement(ins: &mut Instruction, relocated: bool) {
+pub(super) fn size_displacement(ins: &mut Instruction, relocated: bool) {
     if ins.is_ip_rel_memory_operand() {
         // The encoder computes the field from a target; a relocation overwrites it.
         ins.set_memory_displacement64(0);

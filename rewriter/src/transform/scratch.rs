@@ -16,13 +16,13 @@ pub(super) struct Scratch {
 }
 
 /// Order of preference: call-clobbered registers first, and of these the ones without a REX prefix.
-pub(crate) const ORDER: [Register; 14] = {
+pub(super) const ORDER: [Register; 14] = {
     use Register::*;
     [RAX, RCX, RDX, RSI, RDI, R11, R10, R9, R8, RBX, RBP, R12, R13, R14]
 };
 
 /// Returns `%gs:place`, with 32-bit address size.
-pub(crate) fn fixed(place: Anchored) -> MemoryOperand {
+pub(super) fn fixed(place: Anchored) -> MemoryOperand {
     MemoryOperand::new(Register::None, Register::None, 1, place.symbolic() as i64, 4, false, Register::GS)
 }
 

@@ -8,13 +8,13 @@
 //! waits for what it gave in the last round, as in a list. Elsewhere the further instructions cost
 //! more than they gain. The load of the base waits for nothing.
 
+use super::operand::size_displacement;
+use super::scratch::{ORDER, fixed};
 use crate::analysis::interned::Interned;
 use crate::analysis::live::Liveness;
 use crate::analysis::r15::like;
 use crate::analysis::regs::{Effects, GPRS, Known, Set, VECTOR_COUNT, bit};
 use crate::text::emit::{Branch, Emitter, Item, Label, NoEncoding, Target};
-use crate::transform::operand::size_displacement;
-use crate::transform::scratch::{ORDER, fixed};
 use foldhash::{HashMap, HashMapExt};
 use iced_x86::{Code as Opcode, Decoder, DecoderOptions, FlowControl, Instruction, OpKind, Register};
 use sfi_contract::based::FARTHEST;
