@@ -414,7 +414,7 @@ fn based_loads_run_past_the_end_into_the_guard() {
     let (mut machine, window) = (Machine::new(), Window::new());
     header(&window);
     window.open(WINDOW - PAGE, PAGE);
-    let load = "addr32 mov %gs:0xff000,%rdx; 1: mov %eax,%esi; movzbl 0x7fff(%rdx,%rsi),%ecx; inc %rax; loop 1b";
+    let load = "1: addr32 mov %gs:0xff000,%rdx; mov %eax,%esi; movzbl 0x7fff(%rdx,%rsi),%ecx; inc %rax; loop 1b";
     let code = assemble(load);
     let text = FinalText { bytes: &code, offset: TEXT, gateways: &[], slots: &[], anchors: Anchors::EXAMPLE };
     let verdict = verify_text(&text, &Options { mode: Mode::Full, ..Options::default() });
