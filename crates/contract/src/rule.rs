@@ -91,7 +91,7 @@ rules! {
         "A load that a mask may leave out, and a hint, tell by their time whether a page is mapped, and never fault: a search without a trace.",
         "rewrite the object with `sfi rewrite`, which confines such loads and drops such hints";
     LoadBased = "SFI-L03", "load by the window's base lacks the base or its number, or is too far (mode full)",
-        "A load of the window's base plus a number of 32 bits plus at most 0x7fff bytes ends in the guard at most. Nothing may write the two registers, and nothing may branch in between.",
+        "A load of the window's base plus a number of 32 bits plus at most 0x7fff bytes ends in the guard at most. The three instructions stand next to each other, and nothing may branch between them.",
         "rewrite with `--mode full`, or run the domain in mode write";
     StackPointer = "SFI-C01", "instruction names the control stack pointer rsp",
         "rsp is the control stack, outside every window; only call and ret touch it, so returns need no check.",
