@@ -9,7 +9,7 @@ use crate::object::decode::InsnIndex;
 use crate::text::emit::{Branch, Emitter, Fixups, Item, Label, Target};
 use crate::text::layout::LINE;
 use foldhash::{HashMap, HashSet, HashSetExt};
-use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, OpKind, Register};
+use iced_x86::{FlowControl, OpKind, Register};
 use std::collections::BTreeSet;
 
 /// `jb`
@@ -114,23 +114,12 @@ fn charged(emitter: &Emitter, wanted: &HashSet<Label>) -> BTreeSet<usize> {
     }
 }
 
-/// Decodes an item that is one instruction.
-fn instruction(emitter: &Emitter, item: usize) -> Option<Instruction> {
-    match emitter.items.get(item)? {
-        Item::Bytes { start, len, .. } => {
-            let bytes = &emitter.bytes[*start as usize..][..usize::from(*len)];
-            Some(Decoder::new(64, bytes, DecoderOptions::NONE).decode())
-        }
-        _ => None,
-    }
-}
-
 /// Says whether control does not go on behind an item.
 fn ends(emitter: &Emitter, item: usize) -> bool {
     if let Item::Branch { kind, .. } = emitter.items[item] {
         return kind == Branch::Jump;
     }
-    let last = instruction(emitter, item).map(|ins| ins.flow_control());
+    let last = emitter.instruction(item).map(|ins| ins.flow_control());
     matches!(last, Some(FlowControl::Return | FlowControl::IndirectBranch | FlowControl::Exception))
 }
 
@@ -148,13 +137,13 @@ fn traps(emitter: &Emitter, charged: &BTreeSet<usize>) -> BTreeSet<usize> {
 
 /// Returns the first item of the unsafe region of a string instruction with rep.
 fn repeated(emitter: &Emitter, item: usize) -> Option<usize> {
-    let ins = instruction(emitter, item)?;
+    let ins = emitter.instruction(item)?;
     if !ins.is_string_instruction() || !(ins.has_rep_prefix() || ins.has_repne_prefix()) {
         return None;
     }
     let pointer = |register: Register| matches!(register.full_register(), Register::RSI | Register::RDI);
     let is_mask = |item: usize| {
-        instruction(emitter, item).is_some_and(|ins| {
+        emitter.instruction(item).is_some_and(|ins| {
             let register = ins.op0_kind() == OpKind::Register && pointer(ins.op0_register());
             let truncates = ins.op1_kind() == OpKind::Register && ins.op0_register() == ins.op1_register();
             let rebases = ins.op1_kind() == OpKind::Memory && ins.segment_prefix() == Register::GS;

@@ -4,7 +4,7 @@
 use crate::analysis::pads::Pads;
 use crate::object::decode::{Dest, InsnIndex};
 use crate::text::marks::Marks;
-use iced_x86::{ConditionCode, Encoder, IcedError, Instruction, OpKind};
+use iced_x86::{ConditionCode, Decoder, DecoderOptions, Encoder, IcedError, Instruction, OpKind};
 use object::elf;
 use sfi_contract::matching::Pattern;
 use sfi_contract::{Anchor, Anchored};
@@ -250,6 +250,13 @@ impl Emitter {
     pub(crate) fn mark(&mut self, insn: InsnIndex, pad: bool) {
         let item = self.items.len() as u32;
         if pad { self.marks.pad(item, insn) } else { self.marks.code(item, insn) }
+    }
+
+    /// Decodes an item that is one instruction.
+    pub(crate) fn instruction(&self, item: usize) -> Option<Instruction> {
+        let Item::Bytes { start, len, .. } = *self.items.get(item)? else { return None };
+        let bytes = &self.bytes[start as usize..][..usize::from(len)];
+        Some(Decoder::new(64, bytes, DecoderOptions::NONE).decode())
     }
 
     /// Moves marks and labels with their items: `places` has the new place of each, and the end.

@@ -59,7 +59,7 @@ pub(crate) fn lay_out(emitter: &Emitter) -> Text {
 }
 
 /// Returns the item that holds each label of the section.
-fn places(emitter: &Emitter) -> HashMap<Label, u32> {
+pub(crate) fn places(emitter: &Emitter) -> HashMap<Label, u32> {
     let labels = emitter.items.iter().enumerate().filter_map(|(index, item)| match item {
         Item::Label(label) => Some((*label, index)),
         _ => None,
@@ -71,7 +71,7 @@ fn places(emitter: &Emitter) -> HashMap<Label, u32> {
 
 /// Returns the direct branches: the item of each, and the item that holds its target's label, if
 /// that is in this section.
-fn branches(emitter: &Emitter, places: &HashMap<Label, u32>) -> Vec<(usize, Branch, Option<usize>)> {
+pub(crate) fn branches(emitter: &Emitter, places: &HashMap<Label, u32>) -> Vec<(usize, Branch, Option<usize>)> {
     let place = |target| match target {
         Target::Label(label) => places.get(&label).map(|item| *item as usize),
         _ => None,

@@ -8,15 +8,16 @@
 //! waits for what it gave in the last round, as in a list. Elsewhere the further instructions cost
 //! more than they gain. The load of the base waits for nothing.
 
+use super::memory::is_high_byte;
 use super::operand::size_displacement;
 use super::scratch::{ORDER, fixed};
 use crate::analysis::interned::Interned;
 use crate::analysis::live::Liveness;
 use crate::analysis::r15::like;
 use crate::analysis::regs::{Effects, GPRS, Known, Set, VECTOR_COUNT, bit};
-use crate::text::emit::{Branch, Emitter, Item, Label, NoEncoding, Target};
-use foldhash::{HashMap, HashMapExt};
-use iced_x86::{Code as Opcode, Decoder, DecoderOptions, FlowControl, Instruction, OpKind, Register};
+use crate::text::emit::{Branch, Emitter, Item, NoEncoding};
+use crate::text::layout::{branches, places};
+use iced_x86::{Code as Opcode, FlowControl, Instruction, Register};
 use sfi_contract::based::FARTHEST;
 use sfi_contract::layout::HEADER_BASE;
 use sfi_contract::policy::{self, Memory};
@@ -59,19 +60,12 @@ fn insert(emitter: &mut Emitter, changes: &BTreeMap<usize, [Instruction; 3]>) ->
 
 /// Returns the loops of a section: the items from a label to a jump back to it.
 fn loops(emitter: &Emitter) -> Vec<Range<usize>> {
-    let mut places: HashMap<Label, usize> = HashMap::with_capacity(emitter.count_labels());
-    places.extend(emitter.items.iter().enumerate().filter_map(|(at, item)| match item {
-        Item::Label(label) => Some((*label, at)),
-        _ => None,
-    }));
-    let back = |(at, item): (usize, &Item)| {
-        let Item::Branch { kind: Branch::Jump | Branch::Condition(_), target: Target::Label(label) } = item else {
-            return None;
-        };
-        let to = *places.get(label)?;
-        (to < at && at - to < LONGEST).then_some(to..at + 1)
+    let back = |(at, kind, to): (usize, Branch, Option<usize>)| {
+        let to =
+            to.filter(|to| matches!(kind, Branch::Jump | Branch::Condition(_)) && *to < at && at - to < LONGEST)?;
+        Some(to..at + 1)
     };
-    emitter.items.iter().enumerate().filter_map(back).collect()
+    branches(emitter, &places(emitter)).into_iter().filter_map(back).collect()
 }
 
 /// The effects of instructions that were decoded.
@@ -103,14 +97,12 @@ struct Body<'e> {
 
 impl<'e> Body<'e> {
     fn new(emitter: &'e Emitter, items: Range<usize>, memo: &mut Memo) -> Body<'e> {
-        let insn = |item: &Item| {
-            let Item::Bytes { start, len, .. } = *item else { return None };
-            let bytes = &emitter.bytes[start as usize..][..usize::from(len)];
-            let ins = Decoder::new(64, bytes, DecoderOptions::NONE).decode();
+        let insn = |item: usize| {
+            let ins = emitter.instruction(item).filter(|ins| !ins.is_invalid())?;
             let number = memo.known.number(&ins, &mut memo.all);
-            (!ins.is_invalid()).then(|| Insn { ins, effects: memo.all.value(number) })
+            Some(Insn { ins, effects: memo.all.value(number) })
         };
-        let insns = emitter.items[items.clone()].iter().map(insn).collect();
+        let insns = items.clone().map(insn).collect();
         Body { emitter, items, insns }
     }
 
@@ -139,18 +131,14 @@ impl<'e> Body<'e> {
         let Some(insn) = self.insn(item) else { return false };
         let Item::Bytes { fixups, .. } = self.emitter.items[item] else { return false };
         let ins = &insn.ins;
-        // No instruction names a high byte and the registers that have REX.
-        let high = |op| {
-            ins.op_kind(op) == OpKind::Register
-                && matches!(ins.op_register(op), Register::AH | Register::BH | Register::CH | Register::DH)
-        };
         ins.segment_prefix() == Register::GS
             && ins.memory_base().is_gpr32()
             && ins.memory_index() == Register::None
             && ins.memory_displacement64() <= FARTHEST
             && insn.goes_on()
             && !ins.has_op_mask()
-            && !(0..ins.op_count()).any(high)
+            // A high byte has no encoding with registers that need REX.
+            && !is_high_byte(ins)
             && self.emitter.fixups(fixups).is_empty()
             && policy::lookup(ins.code()).is_some_and(|form| form.memory == Memory::Load)
     }

@@ -1,5 +1,6 @@
 //! The original code's r15 in memory: in a slot of the frame, or at a fixed place of the TCB page.
 
+use super::memory::is_high_byte;
 use super::scratch::fixed;
 use super::{SP, Transform};
 use crate::analysis::r15::{like, replace};
@@ -235,9 +236,5 @@ fn is_whole_write(ins: &Instruction) -> bool {
 
 /// Returns the registers to avoid beside a high byte register, because they need REX.
 fn high_byte_avoid(ins: &Instruction) -> u32 {
-    let high = (0..ins.op_count()).any(|op| {
-        ins.op_kind(op) == OpKind::Register
-            && matches!(ins.op_register(op), Register::AH | Register::BH | Register::CH | Register::DH)
-    });
-    if high { 0xff00 | bit(like(Register::RAX, Register::RSI)) } else { 0 }
+    if is_high_byte(ins) { 0xff00 | bit(like(Register::RAX, Register::RSI)) } else { 0 }
 }

@@ -235,7 +235,7 @@ fn is_silent(ins: &Instruction) -> bool {
     ins.has_op_mask() || policy::lookup(ins.code()).is_some_and(masked)
 }
 
-fn is_high_byte(ins: &Instruction) -> bool {
+pub(super) fn is_high_byte(ins: &Instruction) -> bool {
     (0..ins.op_count()).any(|op| {
         ins.op_kind(op) == OpKind::Register
             && matches!(ins.op_register(op), Register::AH | Register::BH | Register::CH | Register::DH)
