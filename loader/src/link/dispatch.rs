@@ -153,14 +153,8 @@ pub(crate) fn collect(
         arrays: HashMap::new(),
         reserved: (0, 0),
     };
-    for (_, _, r, target) in relocations(inputs, symbols) {
-        if !takes_address(r.kind) {
-            continue;
-        }
-        if let Some(code) = places.code(target, layout) {
-            dispatch.add(code);
-        }
-    }
+    let taken = relocations(inputs, symbols).filter(|(_, _, r, _)| takes_address(r.kind));
+    taken.filter_map(|(_, _, _, target)| places.code(target, layout)).for_each(|code| dispatch.add(code));
     let mut named: Vec<&str> = symbols.globals.keys().copied().filter(|name| spec.has_pointer(name)).collect();
     named.sort_unstable();
     for name in named {

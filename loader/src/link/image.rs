@@ -12,7 +12,9 @@ use crate::vm::address::{HostAddress, WindowOffset};
 use crate::vm::memory::{HEAP, Segment};
 use crate::vm::sealed_file;
 use crate::vm::window::{Protection, Word, pages};
+use foldhash::fast::RandomState;
 use foldhash::{HashMap, HashMapExt};
+use indexmap::IndexMap;
 use rustix::fd::OwnedFd;
 use serde::{Deserialize, Serialize};
 use sfi_contract::Anchors;
@@ -23,6 +25,9 @@ use std::sync::Arc;
 
 /// The first place of a range, and the first place after it.
 pub(crate) type Range = (WindowOffset, WindowOffset);
+
+/// Facts about global symbols by name, in the order of the objects.
+pub(crate) type ByName<T> = IndexMap<String, T, RandomState>;
 
 /// The memory of a domain at its start, and the tables that the host keeps about the domain.
 /// Offsets count from the window's base.
@@ -72,11 +77,9 @@ pub(crate) struct Image {
     /// Names of places. Faults keep them when the image is gone.
     pub names: Arc<Names>,
     /// Offsets of global functions, by name.
-    pub functions_by_name: HashMap<String, WindowOffset>,
+    pub functions_by_name: ByName<WindowOffset>,
     /// Offsets of global variables, by name.
-    pub variables: HashMap<String, WindowOffset>,
-    /// Offsets of the dispatch slots of global functions, by name, of those that have one.
-    pub pointers: HashMap<String, WindowOffset>,
+    pub variables: ByName<WindowOffset>,
     /// The common addresses of each region's first byte, and of the byte after the region, by the
     /// domain's symbols. Images with shared regions are not serialised.
     #[serde(skip)]
@@ -367,6 +370,14 @@ impl Image {
     pub(crate) fn slot_at(&self, offset: WindowOffset) -> Option<usize> {
         let distance = offset.checked_sub(self.table).filter(|distance| distance.is_multiple_of(8))?;
         usize::try_from(distance / 8).ok().filter(|slot| *slot < self.slots.len())
+    }
+
+    /// Returns the offset of the dispatch slot that pointers to a global function mean, if it has
+    /// one. The first slot of a code place is that slot.
+    pub(crate) fn pointer(&self, function: &str) -> Option<WindowOffset> {
+        let code = self.functions_by_name.get(function)?;
+        let slot = self.slots.iter().position(|held| held == code)?;
+        Some(self.table + 8 * slot as u64)
     }
 
     /// Finds the function around an offset. Returns its name and the distance from its start.

@@ -6,7 +6,7 @@ use crate::fault::names::Names;
 use crate::gate::stubs;
 use crate::link::dispatch::{self, Dispatch};
 use crate::link::error::LinkError;
-use crate::link::image::{Content, Image};
+use crate::link::image::{ByName, Content, Image};
 use crate::link::layout::{self, Layout, Part};
 use crate::link::place::{Map, Places};
 use crate::link::references::{self, relocations, takes_address};
@@ -53,9 +53,9 @@ pub(crate) struct LibraryImage {
     /// Names of its places.
     pub names: Arc<Names>,
     /// Offsets of global functions, by name.
-    pub functions: HashMap<String, WindowOffset>,
+    pub functions: ByName<WindowOffset>,
     /// Offsets of global variables, by name.
-    pub variables: HashMap<String, WindowOffset>,
+    pub variables: ByName<WindowOffset>,
     /// Code offsets of initialisers, in order.
     pub initialisers: Vec<WindowOffset>,
     /// Code offsets of finalisers, in order.

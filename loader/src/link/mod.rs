@@ -19,7 +19,7 @@ use crate::gate::enabled_features;
 use crate::gate::stubs::{self, Stub};
 use crate::link::dispatch::Dispatch;
 use crate::link::error::LinkError;
-use crate::link::image::{Content, EStack, Image, ThreadLocals};
+use crate::link::image::{ByName, Content, EStack, Image, ThreadLocals};
 use crate::link::layout::{Layout, Part};
 use crate::link::place::Places;
 use crate::link::reloc::Addresses;
@@ -31,7 +31,7 @@ use crate::vm::memory::{HEAP, Segment};
 use crate::vm::region::Placed;
 use crate::vm::window::Word;
 use crate::vm::window::{Protection, pages};
-use foldhash::{HashMap, HashMapExt};
+use foldhash::fast::RandomState;
 use sfi_contract::layout::{
     HEADER_BASE, HEADER_FEATURES, HEADER_HEAP_END, HEADER_HEAP_START, HEADER_LOCALS, HEADER_MINUS,
     HEADER_MINUS_DISPATCH, HEADER_REGIONS, HEADER_STACK_HIGH, HEADER_STACK_LOW, HEADER_TCB, PAGE_SIZE, REGION_SLOTS,
@@ -111,8 +111,6 @@ pub(crate) fn link(spec: &DomainSpec, plan: &Plan<'_>, site: &Site<'_>) -> Resul
     initialisers.extend(run(".init_array")?);
     let finalisers = run(".fini_array")?.into_iter().rev().collect();
     let (functions_by_name, variables) = names(symbols, layout, places);
-    let pointer = |(name, code): (&String, &WindowOffset)| Some((name.clone(), dispatch.slot(*code)?));
-    let pointers = functions_by_name.iter().filter_map(pointer).collect();
     let ends = |(share, place): (&Share, &Placed)| {
         [(share.symbol.clone(), place.common), (format!("{}_end", share.symbol), place.common + place.length)]
     };
@@ -137,7 +135,6 @@ pub(crate) fn link(spec: &DomainSpec, plan: &Plan<'_>, site: &Site<'_>) -> Resul
         names,
         functions_by_name,
         variables,
-        pointers,
         regions,
         initialisers,
         finalisers,
@@ -409,14 +406,11 @@ fn functions(inputs: &[Input<'_>], layout: &Layout, places: &Places) -> Vec<(u64
 }
 
 /// Collects the offsets of global functions, and those of global variables.
-fn names(
-    symbols: &Symbols<'_>,
-    layout: &Layout,
-    places: &Places,
-) -> (HashMap<String, WindowOffset>, HashMap<String, WindowOffset>) {
+fn names(symbols: &Symbols<'_>, layout: &Layout, places: &Places) -> (ByName<WindowOffset>, ByName<WindowOffset>) {
     let code = symbols.globals.values().filter(|definition| definition.function).count();
-    let mut functions = HashMap::with_capacity(code + symbols.wrapped.len());
-    let mut variables = HashMap::with_capacity(symbols.globals.len() - code);
+    let room = |names: usize| ByName::with_capacity_and_hasher(names, RandomState::default());
+    let mut functions = room(code + symbols.wrapped.len());
+    let mut variables = room(symbols.globals.len() - code);
     for (name, definition) in &symbols.globals {
         let offset = match definition.target {
             Target::Import(_) => continue,

@@ -128,7 +128,7 @@ pub(crate) fn apply(
         parts[spot.part as usize][at..at + 8].copy_from_slice(&value.to_le_bytes());
         got.insert(*entry, addresses.places.of(spot));
     }
-    for (input, section, r, target) in relocations(inputs, symbols) {
+    relocations(inputs, symbols).try_for_each(|(input, section, r, target)| {
         let from = &inputs[input];
         let fail = |why: String| {
             let name = from.object.symbols.get(r.symbol).map_or("?", |s| s.name);
@@ -172,7 +172,8 @@ pub(crate) fn apply(
                 slot.copy_from_slice(&u32::try_from(v).map_err(|_| fail(NARROW.into()))?.to_le_bytes())
             }
         }
-    }
+        Ok::<(), LinkError>(())
+    })?;
     for list in &mut words {
         list.sort_unstable();
         // Two relocations of one section do not overlap (SFI-E05), and neither do sections.

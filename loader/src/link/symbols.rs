@@ -7,7 +7,10 @@ use crate::link::select::Input;
 use crate::spec::DomainSpec;
 use crate::spec::library;
 use crate::vm::address::WindowOffset;
+use foldhash::fast::RandomState;
 use foldhash::{HashMap, HashMapExt, HashSet};
+use indexmap::IndexMap;
+use indexmap::map::Entry;
 use sfi_contract::layout::{self, DISPATCH_SLOTS};
 use sfi_contract::{Anchor, Anchored, names};
 use sfi_verifier::elf::number::{STT_FUNC, STT_GNU_IFUNC};
@@ -89,7 +92,7 @@ pub(crate) struct Symbols<'a> {
     /// Common blocks.
     pub commons: Vec<Common>,
     /// Global definitions by name.
-    pub globals: HashMap<&'a str, Definition>,
+    pub globals: IndexMap<&'a str, Definition, RandomState>,
     /// Definitions that imports replaced and the host keeps.
     pub wrapped: Vec<(&'a str, Target)>,
     /// Names of sections whose bounds symbols name.
@@ -137,34 +140,38 @@ pub(crate) fn resolve<'a>(
     let mut commons = Vec::new();
     let mut indirects = Indirects::new();
     let claimed = inputs.iter().flat_map(|i| &i.object.symbols).filter(|s| s.is_claimed()).count();
-    let mut definitions: HashMap<&'a str, Definition> = HashMap::with_capacity(claimed);
+    let mut definitions = IndexMap::with_capacity_and_hasher(claimed, RandomState::default());
     let mut duplicates = Vec::new();
+    // The definition of each symbol's name, if the symbol itself is one. It saves a look-up below.
+    let mut defined: Vec<Vec<Option<u32>>> = Vec::with_capacity(inputs.len());
     for (input, from) in inputs.iter().enumerate() {
-        for symbol in &from.object.symbols {
+        let mut here = vec![None; from.object.symbols.len()];
+        for (symbol, number) in from.object.symbols.iter().zip(&mut here) {
             let sections = &from.object.sections;
             let Some(new) = define(symbol, input, sections, &live[input], &mut commons, &mut indirects) else {
                 continue;
             };
-            match definitions.get_mut(symbol.name) {
-                None => {
-                    definitions.insert(symbol.name, new);
-                }
-                Some(old) => match (old.target, new.target) {
+            let entry = definitions.entry(symbol.name);
+            *number = Some(entry.index() as u32);
+            match entry {
+                Entry::Vacant(entry) => drop(entry.insert(new)),
+                Entry::Occupied(mut old) => match (old.get().target, new.target) {
                     (Target::Common(a), Target::Common(b)) => {
                         let (size, align): (u64, u64) = (commons[b].size, commons[b].align);
                         commons[a].size = commons[a].size.max(size);
                         commons[a].align = commons[a].align.max(align);
                         commons[b].size = 0;
                     }
-                    _ if old.strength == Strength::Strong && new.strength == Strength::Strong => {
-                        let files = [inputs[old.input].name.clone(), from.name.clone()];
+                    _ if old.get().strength == Strength::Strong && new.strength == Strength::Strong => {
+                        let files = [inputs[old.get().input].name.clone(), from.name.clone()];
                         duplicates.push(Mention::new(symbol.name, files));
                     }
-                    _ if new.strength > old.strength => *old = new,
+                    _ if new.strength > old.get().strength => drop(old.insert(new)),
                     _ => {}
                 },
             }
         }
+        defined.push(here);
     }
     for (name, definition) in &mut definitions {
         match outside(name) {
@@ -187,8 +194,11 @@ pub(crate) fn resolve<'a>(
         .iter()
         .enumerate()
         .map(|(input, from)| {
-            let all = from.object.symbols.iter();
-            all.map(|s| {
+            let all = from.object.symbols.iter().zip(&defined[input]);
+            all.map(|(s, number)| {
+                if let Some(number) = number {
+                    return definitions[*number as usize].target;
+                }
                 if !s.is_global() {
                     return place(s, input, &live[input], &mut indirects);
                 }
@@ -286,7 +296,7 @@ fn define<'a>(
 /// those that the host keeps.
 fn grant<'a>(
     spec: &DomainSpec,
-    definitions: &mut HashMap<&'a str, Definition>,
+    definitions: &mut IndexMap<&'a str, Definition, RandomState>,
     inputs: &[Input<'a>],
 ) -> Vec<(&'a str, Target)> {
     let mut wrapped = Vec::new();

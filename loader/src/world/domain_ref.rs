@@ -93,7 +93,7 @@ impl<'w> DomainRef<'w> {
     pub fn symbol(&self, name: &str) -> Option<crate::Pointer> {
         let Domain { image, window, .. } = self.domain();
         let variable = || image.variables.get(name).map(|offset| window.at(*offset));
-        let function = || image.pointers.get(name).map(|slot| window.address(*slot));
+        let function = || image.pointer(name).map(|slot| window.address(slot));
         let found = image.regions.get(name).copied().or_else(variable).or_else(function);
         found.map(|address| crate::Pointer(address.number()))
     }

@@ -1,7 +1,7 @@
 //! The libraries of a domain.
 
 use crate::fault::names::Names;
-use crate::link::image::Image;
+use crate::link::image::{ByName, Image};
 use crate::link::library::LibraryImage;
 use crate::link::place::Map;
 use crate::link::symbols::Target;
@@ -14,7 +14,6 @@ use crate::vm::ledger;
 use crate::vm::memory::Segment;
 use crate::world::links::slots::Slots;
 use crate::world::links::words::Word;
-use foldhash::HashMap;
 use rustix::io::Errno;
 use sfi_contract::layout::DISPATCH_SIZE;
 use std::ops::Range;
@@ -63,9 +62,9 @@ pub(crate) struct Link {
     /// Names of its places.
     pub names: Arc<Names>,
     /// Offsets of global functions, by name.
-    pub functions: HashMap<String, WindowOffset>,
+    pub functions: ByName<WindowOffset>,
     /// Offsets of global variables, by name.
-    pub variables: HashMap<String, WindowOffset>,
+    pub variables: ByName<WindowOffset>,
     /// Code offsets of finalisers, in order.
     pub finalisers: Vec<WindowOffset>,
     /// The numbers of links whose places it refers to.
