@@ -14,15 +14,10 @@ pub(crate) struct Interned<T> {
 }
 
 impl<T: Copy + Eq + Hash> Interned<T> {
-    /// Has no instruction yet.
-    pub(crate) fn empty() -> Interned<T> {
-        Interned { of: PerInsn::new(), values: Vec::new(), numbers: HashMap::default() }
-    }
-
     /// Stores the values of all instructions.
     pub(crate) fn new(all: impl Iterator<Item = T>) -> Interned<T> {
-        let mut interned = Interned::empty();
-        interned.reserve(all.size_hint().0);
+        let mut interned = Interned { of: PerInsn::new(), values: Vec::new(), numbers: HashMap::default() };
+        interned.of.reserve_exact(all.size_hint().0);
         let mut last = None;
         for value in all {
             // Neighbours often have equal values.
@@ -31,33 +26,13 @@ impl<T: Copy + Eq + Hash> Interned<T> {
                 _ => interned.number(value),
             };
             last = Some((value, number));
-            interned.push(number);
+            interned.of.push(number);
         }
         interned
     }
 
-    /// Has room for so many instructions.
-    pub(crate) fn reserve(&mut self, insns: usize) {
-        self.of.reserve_exact(insns);
-    }
-
-    /// Adds an instruction whose value has this number.
-    pub(crate) fn push(&mut self, number: u32) {
-        self.of.push(number);
-    }
-
-    /// Gives an instruction the value of this number.
-    pub(crate) fn set(&mut self, at: InsnIndex, number: u32) {
-        self.of[at] = number;
-    }
-
-    /// Returns the value of a number.
-    pub(crate) fn value(&self, number: u32) -> T {
-        self.values[number as usize]
-    }
-
     /// Returns the number of a value.
-    pub(crate) fn number(&mut self, value: T) -> u32 {
+    fn number(&mut self, value: T) -> u32 {
         *self.numbers.entry(value).or_insert_with(|| {
             self.values.push(value);
             self.values.len() as u32 - 1
@@ -68,6 +43,7 @@ impl<T: Copy + Eq + Hash> Interned<T> {
 impl<T> Index<InsnIndex> for Interned<T> {
     type Output = T;
 
+    #[inline]
     fn index(&self, at: InsnIndex) -> &T {
         &self.values[self.of[at] as usize]
     }

@@ -1,11 +1,12 @@
 //! Phase 5: the registers and flags that each instruction of the original code reads and writes.
 
-use crate::analysis::interned::Interned;
-use crate::object::decode::Code;
-use crate::object::forms::is_nop;
+use crate::object::decode::{Code, InsnIndex, PerInsn};
+use crate::object::forms::{FormIndex, is_nop};
 use iced_x86::{
     Instruction, InstructionInfoFactory, InstructionInfoOptions, Mnemonic, OpAccess, OpKind, Register, RflagsBits,
 };
+use std::cell::RefCell;
+use std::ops::Index;
 
 /// A set of general registers (bits 0-15 by number) and flags (bits [`FLAG_SHIFT`]..).
 pub(crate) type Set = u32;
@@ -63,7 +64,7 @@ pub(crate) fn results() -> Set {
 }
 
 /// The effects of one instruction on registers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Effects {
     /// Registers and flags that are read before they are written.
     pub uses: Set,
@@ -82,39 +83,78 @@ pub(crate) struct Effects {
 }
 
 /// The effects of all instructions.
-pub(crate) type AllEffects = Interned<Effects>;
+pub(crate) struct AllEffects {
+    /// The form of each instruction.
+    forms: PerInsn<FormIndex>,
+    /// The effects of each form.
+    effects: Vec<Effects>,
+}
+
+impl AllEffects {
+    /// Gives an instruction the effects of the form that took the place of its own.
+    pub(crate) fn replace(&mut self, code: &Code<'_, '_>, at: InsnIndex) {
+        let form = code.insns[at].form;
+        // New forms have the next numbers.
+        debug_assert!(usize::from(form) <= self.effects.len());
+        if usize::from(form) == self.effects.len() {
+            self.effects.push(of(code.ins(at)));
+        }
+        self.forms[at] = form;
+    }
+}
+
+impl Index<InsnIndex> for AllEffects {
+    type Output = Effects;
+
+    #[inline]
+    fn index(&self, at: InsnIndex) -> &Effects {
+        &self.effects[usize::from(self.forms[at])]
+    }
+}
 
 /// Returns the effects of every instruction.
 pub(crate) fn effects(code: &Code<'_, '_>) -> AllEffects {
-    let mut known = Known::new(code.forms.len());
-    let mut all = AllEffects::empty();
-    let numbers: Vec<u32> = code.forms.iter().map(|form| known.number(form, &mut all)).collect();
-    all.reserve(code.insns.len());
-    for insn in &code.insns {
-        all.push(numbers[usize::from(insn.form)]);
-    }
-    all
+    let effects = KNOWN.with_borrow_mut(|known| code.forms.iter().map(|form| known.effects(form)).collect());
+    AllEffects { forms: code.insns.iter().map(|insn| insn.form).collect(), effects }
+}
+
+/// Returns the effects of an instruction.
+pub(crate) fn of(ins: &Instruction) -> Effects {
+    KNOWN.with_borrow_mut(|known| known.effects(ins))
+}
+
+/// Says whether an instruction is `syscall`. It writes rcx and r11, as few others do.
+#[inline]
+pub(crate) fn is_syscall(code: &Code<'_, '_>, at: InsnIndex, effects: &AllEffects) -> bool {
+    let written = bit(Register::RCX) | bit(Register::R11);
+    effects[at].writes & written == written && code.ins(at).mnemonic() == Mnemonic::Syscall
+}
+
+/// The power of two of the instructions whose effects a thread keeps.
+const KNOWN_BITS: u32 = 13;
+
+thread_local! {
+    /// Effects do not depend on the object, and objects of one archive have many instructions in
+    /// common.
+    static KNOWN: RefCell<Known> = RefCell::new(Known::new(KNOWN_BITS));
 }
 
 /// The effects of the last instructions.
-pub(crate) struct Known {
+struct Known {
     factory: InstructionInfoFactory,
-    /// Forms without target and displacement, with the numbers of their effects.
-    last: Vec<Option<(Instruction, u32)>>,
+    /// Forms without target and displacement, with their effects.
+    last: Vec<Option<(Instruction, Effects)>>,
+    bits: u32,
 }
 
-/// Most instructions whose effects are kept.
-const KNOWN: usize = 4096;
-
 impl Known {
-    /// Knows nothing yet. Has room for the forms of so many instructions.
-    pub(crate) fn new(forms: usize) -> Known {
-        let size = forms.next_power_of_two().min(KNOWN);
-        Known { factory: InstructionInfoFactory::new(), last: vec![None; size] }
+    /// Knows nothing yet. Has room for two to the power of `bits` instructions.
+    fn new(bits: u32) -> Known {
+        Known { factory: InstructionInfoFactory::new(), last: vec![None; 1 << bits], bits }
     }
 
-    /// Returns the number of an instruction's effects in `all`.
-    pub(crate) fn number(&mut self, ins: &Instruction, all: &mut AllEffects) -> u32 {
+    /// Returns the effects of an instruction.
+    fn effects(&mut self, ins: &Instruction) -> Effects {
         let mut form = *ins;
         if form.op0_kind() == OpKind::NearBranch64 {
             form.set_near_branch64(0);
@@ -131,13 +171,15 @@ impl Known {
             .fold(form.code() as usize * 131 + form.op0_register() as usize, |hash, register| {
                 hash.wrapping_mul(31).wrapping_add(register as usize)
             });
-        let place = (hash ^ (hash >> 8)) & (self.last.len() - 1);
+        // The upper bits of the product depend on all bits of the hash.
+        let mixed = (hash as u32).wrapping_mul(0x9e37_79b1);
+        let place = (u64::from(mixed) >> (32 - self.bits)) as usize;
         match self.last[place] {
-            Some((same, number)) if same == form => number,
+            Some((same, effects)) if same == form => effects,
             _ => {
-                let number = all.number(one(&mut self.factory, ins));
-                self.last[place] = Some((form, number));
-                number
+                let effects = one(&mut self.factory, ins);
+                self.last[place] = Some((form, effects));
+                effects
             }
         }
     }
@@ -264,7 +306,6 @@ fn one(factory: &mut InstructionInfoFactory, ins: &Instruction) -> Effects {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::object::decode::InsnIndex;
     use iced_x86::{Decoder, DecoderOptions};
 
     /// Instructions that differ in one part, with and without other effects.
@@ -314,13 +355,9 @@ mod tests {
         for first in 0..insns.len() {
             for second in 0..insns.len() {
                 // All instructions share one place.
-                let (mut known, mut all) = (Known::new(1), AllEffects::empty());
+                let mut known = Known::new(0);
                 for at in [first, second, first] {
-                    let number = known.number(&insns[at], &mut all);
-                    all.push(number);
-                }
-                for (place, at) in [first, second, first].into_iter().enumerate() {
-                    assert_eq!(all[InsnIndex::from(place)], fresh[at], "{} after {}", insns[at], insns[first]);
+                    assert_eq!(known.effects(&insns[at]), fresh[at], "{} after {}", insns[at], insns[first]);
                 }
             }
         }

@@ -11,10 +11,9 @@
 use super::memory::is_high_byte;
 use super::operand::size_displacement;
 use super::scratch::{ORDER, fixed};
-use crate::analysis::interned::Interned;
 use crate::analysis::live::Liveness;
 use crate::analysis::r15::like;
-use crate::analysis::regs::{Effects, GPRS, Known, Set, VECTOR_COUNT, bit};
+use crate::analysis::regs::{self, Effects, GPRS, Set, VECTOR_COUNT, bit};
 use crate::text::emit::{Branch, Emitter, Item, NoEncoding};
 use crate::text::layout::{branches, places};
 use iced_x86::{Code as Opcode, FlowControl, Instruction, Register};
@@ -29,10 +28,9 @@ const LONGEST: usize = 256;
 
 /// Changes the loads of a section's loops that wait for themselves.
 pub(crate) fn loads(emitter: &mut Emitter, live: &Liveness) -> Result<(), NoEncoding> {
-    let mut memo = Memo { known: Known::new(1024), all: Interned::empty() };
     let mut changes = BTreeMap::new();
     for items in loops(emitter) {
-        let body = Body::new(emitter, items, &mut memo);
+        let body = Body::new(emitter, items);
         let waiting = body.items.clone().filter(|at| body.is_waiting(*at));
         changes.extend(waiting.filter_map(|load| Some((load, body.based(load, live)?))));
     }
@@ -68,12 +66,6 @@ fn loops(emitter: &Emitter) -> Vec<Range<usize>> {
     branches(emitter, &places(emitter)).into_iter().filter_map(back).collect()
 }
 
-/// The effects of instructions that were decoded.
-struct Memo {
-    known: Known,
-    all: Interned<Effects>,
-}
-
 /// An item that is one instruction.
 struct Insn {
     ins: Instruction,
@@ -96,11 +88,10 @@ struct Body<'e> {
 }
 
 impl<'e> Body<'e> {
-    fn new(emitter: &'e Emitter, items: Range<usize>, memo: &mut Memo) -> Body<'e> {
+    fn new(emitter: &'e Emitter, items: Range<usize>) -> Body<'e> {
         let insn = |item: usize| {
             let ins = emitter.instruction(item).filter(|ins| !ins.is_invalid())?;
-            let number = memo.known.number(&ins, &mut memo.all);
-            Some(Insn { ins, effects: memo.all.value(number) })
+            Some(Insn { ins, effects: regs::of(&ins) })
         };
         let insns = items.clone().map(insn).collect();
         Body { emitter, items, insns }

@@ -17,7 +17,7 @@ use crate::analysis::regs::{self, AllEffects, Set, bit};
 use crate::object::decode::{Code, Dest, Flow, Insn, PerInsn};
 use crate::stats::Stats;
 use foldhash::{HashMap, HashMapExt};
-use iced_x86::{Instruction, Mnemonic, OpKind, Register};
+use iced_x86::{Instruction, OpKind, Register};
 use sfi_debuginfo::map::Keeping;
 
 /// Call-clobbered registers.
@@ -38,9 +38,28 @@ pub(crate) fn decide(
     budgeted: Set,
 ) -> Homes {
     let mut named: PerUnit<Set> = PerUnit::new(code, 0);
-    for run in graph.runs() {
-        named[graph.unit[run.start]] |=
-            run.start.until(run.end).fold(0, |named, at| named | effects[at].uses | effects[at].writes);
+    // Units that call or leave by a jump, and units that code of this object calls directly.
+    let mut leaves = PerUnit::new(code, false);
+    let mut called = PerUnit::new(code, false);
+    for (at, insn) in code.each() {
+        let unit = graph.unit[at];
+        named[unit] |= effects[at].uses | effects[at].writes;
+        let leaving = match insn.flow {
+            Flow::Call(_) | Flow::Jump(_) | Flow::Branch(_) => match graph.target(at) {
+                Some(target) if graph.unit[target] == unit && !graph.entry[target] => false,
+                Some(target) => {
+                    called[graph.unit[target]] = true;
+                    true
+                }
+                None => true,
+            },
+            Flow::CallIndirect | Flow::JumpIndirect => true,
+            Flow::Next => regs::is_syscall(code, at, effects),
+            Flow::Return | Flow::Stop => false,
+        };
+        if leaving {
+            leaves[unit] = true;
+        }
     }
     let users: Vec<(u32, Set)> =
         named.iter().filter(|(_, named)| **named & bit(Register::R15) != 0).map(|(unit, set)| (unit, *set)).collect();
@@ -54,30 +73,6 @@ pub(crate) fn decide(
             return decisions;
         }
     };
-    // Units that call or leave by a jump, and units that code of this object calls directly.
-    let mut leaves = PerUnit::new(code, false);
-    let mut called = PerUnit::new(code, false);
-    for run in graph.runs() {
-        let unit = graph.unit[run.start];
-        let user = named[unit] & bit(Register::R15) != 0;
-        for at in run.start.until(run.end) {
-            let insn = &code.insns[at];
-            leaves[unit] |= match insn.flow {
-                Flow::Call(_) | Flow::Jump(_) | Flow::Branch(_) => match graph.target(at) {
-                    Some(target) if graph.unit[target] == unit && !graph.entry[target] => false,
-                    Some(target) => {
-                        called[graph.unit[target]] = true;
-                        true
-                    }
-                    None => true,
-                },
-                Flow::CallIndirect | Flow::JumpIndirect => true,
-                // Only users of r15 are asked.
-                Flow::Next => user && code.form(insn).mnemonic() == Mnemonic::Syscall,
-                Flow::Return | Flow::Stop => false,
-            };
-        }
-    }
     let taken = passed::others(code, graph, effects, states, takes);
     let candidates: Vec<Register> = PRESERVED.into_iter().filter(|r| (taken | budgeted) & bit(*r) == 0).collect();
     for (unit, named) in users {
@@ -231,7 +226,6 @@ pub(crate) fn rename(code: &mut Code<'_, '_>, graph: &FlowGraph, decisions: &Hom
     if !decisions.iter().any(|(_, kept)| matches!(kept, Some(R15::Renamed(_) | R15::Exchanged(_)))) {
         return;
     }
-    let mut known = regs::Known::new(code.forms.len());
     let named: Vec<Set> =
         code.forms.iter().map(|form| mentions(form).fold(0, |set, (register, _)| set | bit(register))).collect();
     for run in graph.runs() {
@@ -257,8 +251,7 @@ pub(crate) fn rename(code: &mut Code<'_, '_>, graph: &FlowGraph, decisions: &Hom
                 _ => {}
             }
             code.replace(at, &ins);
-            let number = known.number(&ins, effects);
-            effects.set(at, number);
+            effects.replace(code, at);
         }
     }
 }
