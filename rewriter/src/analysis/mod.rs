@@ -102,7 +102,7 @@ pub(crate) fn run(
     let slots = Slots::find(code, &graph, &effects, &states, &r15, &passed);
     let rounds = Rounds::new(code, &graph);
     let live = live::liveness(code, &graph, &rounds, &effects);
-    let counts = count::counts(code, addresses, &graph, &effects);
+    let counts = count::counts(code, addresses, &graph, &rounds, &effects);
     // In mode match the check of a jump reads the whole address.
     let arrays = match mode {
         Mode::Match => Arrays::default(),

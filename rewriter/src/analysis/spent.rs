@@ -31,10 +31,13 @@ impl Spent {
     /// Finds the reads.
     pub(crate) fn find(code: &Code<'_, '_>, graph: &FlowGraph, rounds: &Rounds, effects: &AllEffects) -> Spent {
         let mut spent = Spent { reads: code.per_insn(0), left: code.per_insn(0), behind: HashMap::new() };
-        rounds.run(|at, _| {
-            let (reads, left) = spent.before(code, graph, &effects[at], at);
-            let changed = (reads, left) != (spent.reads[at], spent.left[at]);
-            (spent.reads[at], spent.left[at]) = (reads, left);
+        rounds.run(|block, _| {
+            let mut changed = false;
+            for at in rounds.insns(block).rev() {
+                let (reads, left) = spent.before(code, graph, &effects[at], at);
+                changed = (reads, left) != (spent.reads[at], spent.left[at]);
+                (spent.reads[at], spent.left[at]) = (reads, left);
+            }
             changed
         });
         while spent.spread(code, graph) {}

@@ -28,6 +28,15 @@ impl Starts {
         }
     }
 
+    /// Returns the offsets in their order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = usize> {
+        self.bits.iter().enumerate().flat_map(|(word, bits)| {
+            let rest = |bits: &u64| Some(bits & (bits - 1)).filter(|rest| *rest != 0);
+            let all = std::iter::successors(Some(*bits).filter(|bits| *bits != 0), rest);
+            all.map(move |bits| 64 * word + bits.trailing_zeros() as usize)
+        })
+    }
+
     /// Returns the number of the instruction that starts at an offset.
     pub(crate) fn number(&self, offset: usize) -> Option<u32> {
         let (bits, bit) = (*self.bits.get(offset / 64)?, 1 << (offset % 64));
@@ -54,6 +63,7 @@ mod tests {
             starts.add(offset);
         }
         starts.count();
+        assert!(starts.iter().eq(offsets));
         for offset in 0..300 {
             let number = offsets.iter().position(|at| *at == offset).map(|number| number as u32);
             assert_eq!(starts.number(offset), number, "{offset}");
