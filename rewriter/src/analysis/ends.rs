@@ -22,7 +22,7 @@ use sfi_contract::names;
 /// Returns the calls and labels of padding after which the new code stops.
 pub(crate) fn find(code: &Code<'_, '_>, graph: &FlowGraph, states: &States) -> HashSet<InsnIndex> {
     let mut reached = code.no_insns();
-    for at in code.indexes() {
+    for at in code.indexes().filter(|&at| graph.only_next(at).is_none()) {
         let lands = graph.is_special(at) && graph.landing(at).is_some();
         graph.successors(code, at, |to| {
             if to != at.next() || lands {

@@ -29,7 +29,8 @@ pub(crate) fn heights(code: &Code<'_, '_>, graph: &FlowGraph, effects: &AllEffec
     let mut first_unreached = InsnIndex::FIRST;
     let far = graph.far.all().next().is_some();
     loop {
-        while let Some(at) = work.pop() {
+        while let Some(start) = work.pop() {
+            let Some(at) = straight(code, graph, effects, &mut states, start) else { continue };
             let before = states[at];
             let after = transfer(code, effects, at, before);
             for &to in if far { graph.far.saved_for(at) } else { &[] } {
@@ -75,6 +76,30 @@ pub(crate) fn heights(code: &Code<'_, '_>, graph: &FlowGraph, effects: &AllEffec
     Interned::new(states.into_iter())
 }
 
+/// Brings the state along the straight line from an instruction. Returns the line's last one,
+/// unless the line ends where the state is known already.
+fn straight(
+    code: &Code<'_, '_>,
+    graph: &FlowGraph,
+    effects: &AllEffects,
+    states: &mut PerInsn<State>,
+    mut at: InsnIndex,
+) -> Option<InsnIndex> {
+    let mut state = states[at];
+    while let Some(next) = graph.only_next(at).filter(|next| !graph.entry[*next])
+        && !is_presumed_noreturn(code, graph, at)
+        && graph.far.saved_for(at).is_empty()
+    {
+        let joined = states[next].join(transfer(code, effects, at, state));
+        if joined == states[next] {
+            return None;
+        }
+        states[next] = joined;
+        (at, state) = (next, joined);
+    }
+    Some(at)
+}
+
 /// Returns the state after a label that is padding, if control reaches the code after it.
 fn padding(code: &Code<'_, '_>, graph: &FlowGraph, states: &PerInsn<State>, at: InsnIndex) -> Option<State> {
     let next = graph.next(at).filter(|next| code.insns[at].is_nop() && !graph.entry[*next])?;
@@ -95,10 +120,14 @@ pub(crate) fn is_presumed_noreturn(code: &Code<'_, '_>, graph: &FlowGraph, at: I
     symbol.size != 0 && last && graph.next(at).is_some()
 }
 
+/// Returns the state after an instruction.
+#[inline]
 fn transfer(code: &Code<'_, '_>, effects: &AllEffects, at: InsnIndex, state: State) -> State {
-    if effects[at].writes & POINTERS == 0 {
-        return state;
-    }
+    if effects[at].writes & POINTERS == 0 { state } else { moved(code, effects, at, state) }
+}
+
+/// Returns the state after an instruction that writes a stack pointer.
+fn moved(code: &Code<'_, '_>, effects: &AllEffects, at: InsnIndex, state: State) -> State {
     let ins = code.ins(at);
     let State { rsp, rbp } = state;
     let wrote_rbp = effects[at].writes & bit(Register::RBP) != 0;
@@ -224,26 +253,29 @@ fn overlaps_return_address(from: i64, size: i64) -> bool {
 /// not count, because they change nothing at any address.
 fn touches_return_address(code: &Code<'_, '_>, insn: &Insn, state: &State) -> bool {
     let ins = code.form(insn);
+    let base = match ins.memory_base() {
+        Register::RSP => state.rsp,
+        Register::RBP => state.rbp,
+        _ => return false,
+    };
     let operand = (0..ins.op_count()).any(|op| ins.op_kind(op) == OpKind::Memory);
     if !operand || ins.mnemonic() == Mnemonic::Lea || ins.memory_index() != Register::None || insn.disp_reloc.is_some()
     {
         return false;
     }
-    let base = match ins.memory_base() {
-        Register::RSP => state.rsp,
-        Register::RBP => state.rbp,
-        _ => Height::Unseen,
-    };
     let size = ins.memory_size().size() as i64;
     let place = |height: i64| (ins.memory_displacement64() as i64).wrapping_sub(height);
     matches!(base, Height::Known(height) if overlaps_return_address(place(height), size)) && !is_fence(insn, ins)
 }
 
 /// Says whether an instruction reads the return address or a part of it, and changes none of it.
+#[inline]
 pub(crate) fn reads_return_address(code: &Code<'_, '_>, at: InsnIndex, effects: &Effects, state: &State) -> bool {
+    if !effects.memory_read {
+        return false;
+    }
     let (insn, mnemonic) = (&code.insns[at], code.ins(at).mnemonic());
-    let reads =
-        effects.memory_read && (!effects.memory_write || mnemonic == Mnemonic::Push) && mnemonic != Mnemonic::Pop;
+    let reads = (!effects.memory_write || mnemonic == Mnemonic::Push) && mnemonic != Mnemonic::Pop;
     reads && insn.flow == Flow::Next && !insn.is_nop() && touches_return_address(code, insn, state)
 }
 

@@ -217,8 +217,9 @@ impl<'x, 'o, 'a> Search<'x, 'o, 'a> {
         let Search { code, graph, .. } = *self;
         let (mut named, mut exits, mut work) = (Vec::new(), Vec::new(), Vec::new());
         for &at in insns {
-            if self.names(at) & wanted != 0 {
-                named.push(at);
+            let names = self.names(at);
+            if names & wanted != 0 {
+                named.push((at, names));
             }
             let leaves = match code.insns[at].flow {
                 Flow::Return => true,
@@ -233,7 +234,7 @@ impl<'x, 'o, 'a> Search<'x, 'o, 'a> {
                 work.push(at);
             }
         }
-        let all = named.iter().fold(0, |set, at| set | self.names(*at)) & wanted;
+        let all = named.iter().fold(0, |set, (_, names)| set | names) & wanted;
         let registers = REGISTERS.iter().enumerate().filter(|(_, register)| all & bit(**register) != 0);
         let kept: Vec<Kept> = registers.map(|(lane, register)| self.kept(&named, lane, *register)).collect();
         let callers = kept.iter().fold(Holds::default(), |holds, kept| holds.with(kept.lane, Holds::CALLER));
@@ -269,13 +270,13 @@ impl<'x, 'o, 'a> Search<'x, 'o, 'a> {
     }
 
     /// Returns how a unit passes a register, given the contents everywhere.
-    fn passing(&self, kept: &Kept, named: &[InsnIndex], exits: &[InsnIndex]) -> Option<Passing> {
+    fn passing(&self, kept: &Kept, named: &[(InsnIndex, Set)], exits: &[InsnIndex]) -> Option<Passing> {
         let (register, holds) = (kept.register, |at: InsnIndex| self.holds[at].of(kept.lane));
         let reads = |at: InsnIndex| {
             let insn = &self.code.insns[at];
             self.effects[at].uses & kept.mask != 0 && !insn.is_nop() && !reads_nothing(self.code.form(insn), register)
         };
-        let named = || named.iter().copied().filter(|&at| self.names(at) & kept.mask != 0);
+        let named = || named.iter().filter(|(_, names)| names & kept.mask != 0).map(|(at, _)| *at);
         let takes = |at: &InsnIndex| {
             holds(*at) == Holds::CALLER
                 && match moves(self.code.ins(*at), register) {
@@ -300,9 +301,10 @@ impl<'x, 'o, 'a> Search<'x, 'o, 'a> {
     }
 
     /// Returns how a unit saves a register, given the instructions that name preserved registers.
-    fn kept(&self, named: &[InsnIndex], lane: usize, register: Register) -> Kept {
+    /// With each are all registers that it names.
+    fn kept(&self, named: &[(InsnIndex, Set)], lane: usize, register: Register) -> Kept {
         let mask = bit(register);
-        let named = || named.iter().copied().filter(|&at| self.names(at) & mask != 0);
+        let named = || named.iter().filter(|(_, names)| names & mask != 0).map(|(at, _)| *at);
         let moves = |at: InsnIndex| moves(self.code.ins(at), register);
         let save = named()
             .take_while(|&at| self.effects[at].writes & mask == 0 && moves(at) != Some(Move::Push))
