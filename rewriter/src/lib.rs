@@ -37,6 +37,7 @@ use crate::object::decode::{CodeSection, PerInsn};
 use crate::object::read::Object;
 use crate::object::{address, carve, check, decode, got_base, read, retpoline};
 use crate::output::{sections, write};
+use crate::text::copies::Copies;
 use crate::text::layout::Text;
 use crate::text::originals::Originals;
 use crate::text::{emit, growth, layout, share};
@@ -129,9 +130,10 @@ fn emit_all(
 ) -> Result<Vec<emit::Emitter>, Vec<Refusal>> {
     let mut emitters = Vec::with_capacity(facts.code.sections.len());
     let mut next_label = 0;
+    let mut copies = Copies::new(facts.code.forms.len());
     for (index, section) in facts.code.sections.iter().enumerate() {
         let mut emitter = emit::Emitter::new(next_label, facts.code.insns[section.first..section.end].len());
-        if let Err(more) = transform::Transform::section(facts, index, &mut emitter, stats) {
+        if let Err(more) = transform::Transform::section(facts, index, &mut emitter, (stats, &mut copies)) {
             refusals.extend(more);
         }
         next_label = emitter.next_label();
@@ -213,7 +215,12 @@ fn output(
         notes.push(format!("debug information was dropped: {why}"));
         Vec::new()
     });
-    let traces = debug::traces(code, &texts, |at| r15::keeping(r15, slots, units[at]));
+    let mut last = None;
+    let traces = debug::traces(code, &texts, |at| match last {
+        // Neighbours are mostly of one unit.
+        Some((unit, keeping)) if unit == units[at] => keeping,
+        _ => last.insert((units[at], r15::keeping(r15, slots, units[at]))).1,
+    });
     let exceptions = sections::Exceptions { unwind, units, r15, slots };
     let mode = (options.mode, options.budget);
     let new = sections::assemble(code, addresses, (pads, arrays), texts, debug, &exceptions, mode)?;

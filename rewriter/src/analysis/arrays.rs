@@ -89,6 +89,11 @@ impl Arrays {
         arrays
     }
 
+    /// Says whether the object has no array.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.words.is_empty()
+    }
+
     /// Returns the offset of the array whose slot replaces the entry that an instruction loads.
     pub(crate) fn load(&self, at: InsnIndex) -> Option<i64> {
         self.loads.get(&at).copied()

@@ -64,6 +64,11 @@ impl Pads {
         self.units.get(&graph.unit[at]).copied()
     }
 
+    /// Says whether the object has no pad.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.labels.is_empty() && self.receivers.is_empty()
+    }
+
     /// Says whether the label has a pad.
     pub(crate) fn has(&self, label: InsnIndex) -> bool {
         self.labels.contains(&label) || self.is_receiver(label)

@@ -59,15 +59,17 @@ pub(crate) fn carry(code: &Originals<'_, '_>, texts: &[Text]) -> Result<Vec<Debu
 pub(crate) fn traces(
     code: &Originals<'_, '_>,
     texts: &[Text],
-    keeping: impl Fn(InsnIndex) -> (Keeping, Option<i64>),
+    mut keeping: impl FnMut(InsnIndex) -> (Keeping, Option<i64>),
 ) -> Vec<Trace> {
-    let step = |mark: Mark| {
+    let mut step = |mark: Mark| {
         let at = mark.insn;
         let (r15, slot) = keeping(at);
         Step { new: mark.at, old: code.insns[at].offset, pad: mark.pad, r15, slot }
     };
-    let trace =
-        |(of, text): (&CodeSection, &Text)| Trace { section: of.section, steps: text.marks.iter().map(step).collect() };
+    let trace = |(of, text): (&CodeSection, &Text)| Trace {
+        section: of.section,
+        steps: text.marks.iter().map(&mut step).collect(),
+    };
     code.sections.iter().zip(texts).map(trace).collect()
 }
 

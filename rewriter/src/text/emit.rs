@@ -277,7 +277,10 @@ impl Emitter {
     pub(crate) fn insn(&mut self, ins: &Instruction, patches: &[Patch]) -> Result<(), NoEncoding> {
         debug_assert!(!(0..ins.op_count()).any(|op| ins.op_kind(op) == OpKind::NearBranch64));
         let mut ins = *ins;
-        let anchored = Anchored::from_symbolic(ins.memory_displacement64());
+        let displacement = ins.memory_displacement64();
+        // Displacements of 32 bits are no symbolic ones.
+        let symbolic = i32::try_from(displacement as i64).is_err();
+        let anchored = if symbolic { Anchored::from_symbolic(displacement) } else { None };
         if anchored.is_some() {
             let wide = [ins.memory_base(), ins.memory_index()].iter().any(|register| register.is_gpr64());
             ins.set_memory_displacement64(0);
@@ -318,6 +321,24 @@ impl Emitter {
         bytes.clear();
         self.encoder.set_buffer(bytes);
         Ok(())
+    }
+
+    /// Adds an instruction without relocations that is encoded already.
+    pub(crate) fn encoded(&mut self, bytes: &[u8]) {
+        let start = self.bytes.len() as u32;
+        self.bytes.extend_from_slice(bytes);
+        let fixups = Fixups { first: self.fixups.len() as u32, count: 0 };
+        self.items.push(Item::Bytes { start, len: bytes.len() as u8, fixups });
+    }
+
+    /// Returns the bytes of the item at a place, if it is the last one and has no relocations.
+    pub(crate) fn made_since(&self, place: usize) -> Option<&[u8]> {
+        match self.items[place..] {
+            [Item::Bytes { start, len, fixups: Fixups { count: 0, .. } }] => {
+                Some(&self.bytes[start as usize..][..usize::from(len)])
+            }
+            _ => None,
+        }
     }
 
     /// Instructions that are encoded already, at most 255 bytes.

@@ -196,6 +196,9 @@ impl Transform<'_, '_, '_> {
 
     /// Emits the landing pads of a section's labels (see `pads`).
     pub(super) fn landing_pads(&mut self, first: InsnIndex, end: InsnIndex) -> Result<(), Refusal> {
+        if self.facts.pads.is_empty() {
+            return Ok(());
+        }
         for label in first.until(end).filter(|&at| self.facts.pads.has(at)) {
             self.at = label;
             self.stats.pads += 1;

@@ -24,10 +24,9 @@ impl Transform<'_, '_, '_> {
 
     /// Ends the current instruction.
     pub(super) fn hold_on(&mut self) {
-        let written = |held: Held| self.facts.effects[self.at].writes & bit(held.register) != 0;
-        if self.held.is_some_and(written) || !self.is_straight(self.at) {
-            self.held = None;
-        }
+        let kept =
+            |held: &Held| self.facts.effects[self.at].writes & bit(held.register) == 0 && self.is_straight(self.at);
+        self.held = self.held.filter(kept);
     }
 
     /// Returns the register whose value the home does not have yet.

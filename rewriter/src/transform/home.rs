@@ -172,10 +172,9 @@ impl Transform<'_, '_, '_> {
         }
         // op %reg,%r15 and op $imm,%r15 with r15 as the ModRM operand. A narrower one may only
         // read, because a 32-bit store would not clear the upper half.
-        let modrm = matches!(
-            ins.op_code().op_kind(0),
-            iced_x86::OpCodeOperandKind::r64_or_mem | iced_x86::OpCodeOperandKind::r32_or_mem
-        );
+        // Of the forms with two registers, the reversed ones have r15 in the other field.
+        let wide = ins.op0_register().is_gpr64() || ins.op0_register().is_gpr32();
+        let modrm = wide && loading_form(ins.code()) != Some(ins.code());
         let reads_only = matches!(ins.mnemonic(), Mnemonic::Cmp | Mnemonic::Test);
         let arithmetic = matches!(
             ins.mnemonic(),

@@ -24,8 +24,11 @@ impl Transform<'_, '_, '_> {
 
     /// Emits the check of an instruction that follows, if it stores to an address in registers.
     pub(super) fn check_store(&mut self, ins: &Instruction, patches: &[Patch]) -> Result<(), Refusal> {
+        if !self.matching() {
+            return Ok(());
+        }
         let written = policy::lookup(ins.code()).map(|form| form.memory);
-        if !self.matching() || !matches!(written, Some(Memory::Store | Memory::Lockable)) || !names_register(ins) {
+        if !matches!(written, Some(Memory::Store | Memory::Lockable)) || !names_register(ins) {
             return Ok(());
         }
         let live = (self.facts.live.before[self.at] | self.facts.live.after[self.at]) & FLAGS != 0;

@@ -12,6 +12,7 @@ mod absent;
 pub(crate) mod based;
 mod bits;
 mod branch;
+mod copied;
 mod flags;
 mod held;
 mod home;
@@ -42,6 +43,7 @@ use crate::object::address::{Addresses, insn_of};
 use crate::object::decode::{Code, Dest, Flow, InsnIndex, InsnSet};
 use crate::refusal::{Reason, Refusal};
 use crate::stats::Stats;
+use crate::text::copies::Copies;
 use crate::text::emit::{Branch, Emitter, Label, LoaderSymbol, NoEncoding, Patch, Target, old};
 use crate::unwind::Unwind;
 use foldhash::{HashSet, HashSetExt};
@@ -128,6 +130,7 @@ pub(crate) struct Transform<'x, 'o, 'a> {
     facts: &'x Facts<'x, 'o, 'a>,
     out: &'x mut Emitter,
     stats: &'x mut Stats,
+    copies: &'x mut Copies,
     /// `r15 - rsp'`. Unknown after an instruction that control does not pass.
     delta: Option<i64>,
     /// The instruction being rewritten.
@@ -150,7 +153,7 @@ impl<'x, 'o, 'a> Transform<'x, 'o, 'a> {
         facts: &'x Facts<'x, 'o, 'a>,
         index: usize,
         out: &'x mut Emitter,
-        stats: &'x mut Stats,
+        (stats, copies): (&'x mut Stats, &'x mut Copies),
     ) -> Result<(), Vec<Refusal>> {
         let section = &facts.code.sections[index];
         let (absorbed, backward) = (HashSet::new(), HashSet::new());
@@ -158,6 +161,7 @@ impl<'x, 'o, 'a> Transform<'x, 'o, 'a> {
             facts,
             out,
             stats,
+            copies,
             delta: None,
             at: section.first,
             dropped: 0,
@@ -190,18 +194,18 @@ impl<'x, 'o, 'a> Transform<'x, 'o, 'a> {
     /// Places the label of the current instruction, if it has one, with its canonical `delta`.
     fn arrive(&mut self) -> Result<(), Refusal> {
         let at = self.at;
-        let canonical = canonical(self.facts.graph, self.facts.states, at);
+        let canonical = || canonical(self.facts.graph, self.facts.states, at);
         if self.facts.graph.end[at] {
             self.out.label(Label::End(at));
         }
-        if self.facts.code.insns[at].is_nop() && !self.facts.graph.label[at] {
-            return Ok(());
-        }
         if !self.facts.graph.label[at] {
-            self.dropped = 0;
-            self.delta.get_or_insert(canonical);
+            if !self.facts.code.insns[at].is_nop() {
+                self.dropped = 0;
+                self.delta = self.delta.or_else(|| Some(canonical()));
+            }
             return Ok(());
         }
+        let canonical = canonical();
         if self.delta.is_some() {
             self.adjust_to(canonical)?;
         }
@@ -236,14 +240,19 @@ impl<'x, 'o, 'a> Transform<'x, 'o, 'a> {
             self.dropped += u64::from(insn.len());
             return if self.facts.stops.contains(&at) { self.stop() } else { Ok(()) };
         }
-        let arrays = &self.facts.arrays;
-        // A charge belongs to code of the instruction that it stands before.
-        let idle = arrays.is_idle(at) && !self.facts.budget;
-        if self.absorbed.contains(&at) || idle || (arrays.is_part(at) && insn.flow == Flow::Next) {
+        if self.absorbed.contains(&at) {
             return Ok(());
         }
-        if let Some(array) = self.facts.arrays.load(at) {
-            return self.slot_of(ins, array);
+        let arrays = self.facts.arrays;
+        if !arrays.is_empty() {
+            // A charge belongs to code of the instruction that it stands before.
+            let idle = arrays.is_idle(at) && !self.facts.budget;
+            if idle || (arrays.is_part(at) && insn.flow == Flow::Next) {
+                return Ok(());
+            }
+            if let Some(array) = arrays.load(at) {
+                return self.slot_of(ins, array);
+            }
         }
         if self.facts.graph.entry[at] && !self.facts.graph.far.receivers(self.facts.graph.unit[at]).is_empty() {
             self.lay_depth()?;
@@ -254,62 +263,78 @@ impl<'x, 'o, 'a> Transform<'x, 'o, 'a> {
         if self.is_homed() && self.names_r15(ins) {
             return self.homed();
         }
-        self.lower(*ins)
+        if self.copy() {
+            return Ok(());
+        }
+        let (before, mut new) = (self.before(), *ins);
+        if !self.special(&mut new)? {
+            self.ordinary(new)?;
+            self.keep(&before, ins);
+        }
+        Ok(())
     }
 
     /// Rewrites an instruction that names no r15 of the original code.
     fn lower(&mut self, mut ins: Instruction) -> Result<(), Refusal> {
+        if self.special(&mut ins)? { Ok(()) } else { self.ordinary(ins) }
+    }
+
+    /// Rewrites an instruction that needs other code. Says whether it was one. If not, takes
+    /// prefixes without a meaning from it, and gives it its shortest opcode.
+    fn special(&mut self, ins: &mut Instruction) -> Result<bool, Refusal> {
         let at = self.at;
         let flat = matches!(ins.segment_prefix(), Register::CS | Register::DS | Register::ES | Register::SS);
-        if flat || !accesses_memory(&ins) {
+        if flat || (ins.segment_prefix() != Register::None && !accesses_memory(ins)) {
             ins.set_segment_prefix(Register::None);
         }
         match self.facts.code.insns[at].flow {
-            Flow::Call(dest) => return self.call(dest),
-            Flow::CallIndirect => return self.call_indirect(ins),
-            Flow::Jump(dest) if ins.mnemonic() == Mnemonic::Xbegin => return self.abort_transaction(dest),
-            Flow::Jump(dest) => return self.jump(dest),
-            Flow::Branch(dest) => return self.branch(ins, dest),
-            Flow::JumpIndirect => return self.jump_indirect(ins),
-            Flow::Return => return self.ret(ins),
-            Flow::Stop => {
-                // hlt is privileged. Some libraries crash with it on purpose, and ud2 crashes too.
-                return self.stop();
-            }
-            Flow::Next => {}
+            Flow::Call(dest) => self.call(dest)?,
+            Flow::CallIndirect => self.call_indirect(*ins)?,
+            Flow::Jump(dest) if ins.mnemonic() == Mnemonic::Xbegin => self.abort_transaction(dest)?,
+            Flow::Jump(dest) => self.jump(dest)?,
+            Flow::Branch(dest) => self.branch(*ins, dest)?,
+            Flow::JumpIndirect => self.jump_indirect(*ins)?,
+            Flow::Return => self.ret(*ins)?,
+            // hlt is privileged. Some libraries crash with it on purpose, and ud2 crashes too.
+            Flow::Stop => self.stop()?,
+            Flow::Next if self.backward.contains(&at) => self.copy_backwards(ins)?,
+            Flow::Next if ins.is_string_instruction() => self.string(*ins)?,
+            Flow::Next => return self.special_operation(ins),
         }
-        if self.backward.contains(&at) {
-            return self.copy_backwards(&ins);
-        }
-        if ins.is_string_instruction() {
-            return self.string(ins);
-        }
-        // On other instructions these prefixes mean nothing, or are hints (lock elision).
+        Ok(true)
+    }
+
+    /// Rewrites an instruction that needs other code, and on which control goes on. Says whether it
+    /// was one.
+    fn special_operation(&mut self, ins: &mut Instruction) -> Result<bool, Refusal> {
+        // These prefixes mean nothing here, or are hints (lock elision).
         ins.set_has_rep_prefix(false);
         ins.set_has_repne_prefix(false);
-        vectors::shorten(&mut ins);
+        vectors::shorten(ins);
+        let ins = *ins;
         if self.narrow_operand(ins)? {
-            return Ok(());
+            return Ok(true);
         }
         match ins.mnemonic() {
-            Mnemonic::Push => self.push(ins),
-            Mnemonic::Pop => self.pop(ins),
-            Mnemonic::Pushfq => self.push_flags(),
-            Mnemonic::Popfq => self.pop_flags(),
-            Mnemonic::Leave => self.leave(),
+            Mnemonic::Push => self.push(ins)?,
+            Mnemonic::Pop => self.pop(ins)?,
+            Mnemonic::Pushfq => self.push_flags()?,
+            Mnemonic::Popfq => self.pop_flags()?,
+            Mnemonic::Leave => self.leave()?,
             Mnemonic::Syscall => {
                 // The support code saves registers below r15 and its red zone, so r15 must be rsp'.
                 self.adjust_to(0)?;
                 self.out.branch(Branch::Call, Target::Loader(LoaderSymbol::Syscall));
-                Ok(())
             }
-            _ if self.absent_feature(ins)? => Ok(()),
-            _ if self.thread_local(ins)? => Ok(()),
-            _ if self.moving_operand(ins)? => Ok(()),
-            _ if self.masked_store(ins)? => Ok(()),
-            _ if self.stack_arithmetic(ins)? => Ok(()),
-            _ => self.ordinary(ins),
+            _ => {
+                return Ok(self.absent_feature(ins)?
+                    || self.thread_local(ins)?
+                    || self.moving_operand(ins)?
+                    || self.masked_store(ins)?
+                    || self.stack_arithmetic(ins)?);
+            }
         }
+        Ok(true)
     }
 
     /// Emits a trap.
