@@ -24,7 +24,8 @@ pub(crate) fn add(growth: &mut Growth, code: &Originals<'_, '_>, section: &CodeS
     for (mark, end) in text.marks.ranges(text.bytes.len() as u32) {
         let part = if mark.pad { Part::Indirect } else { code.insns[mark.insn].part };
         let bytes = &text.bytes[mark.at as usize..end as usize];
-        if !(0..bytes.len()).any(|place| may_insert(bytes, place)) {
+        let opcode = |byte: &u8| matches!(*byte, LEA | NOP | LONG_NOP);
+        if !bytes.iter().any(opcode) || !(0..bytes.len()).any(|place| may_insert(bytes, place)) {
             growth.0[part as usize].1 += bytes.len() as u64;
             continue;
         }

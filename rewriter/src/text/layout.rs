@@ -40,8 +40,9 @@ pub(crate) fn lay_out(emitter: &Emitter) -> Text {
     for &(item, kind, to) in &branches {
         long[item] = kind == Branch::Call || to.is_none();
     }
-    let offsets = loop {
-        let offsets = offsets(emitter, &long, &loops);
+    let mut offsets = Vec::with_capacity(emitter.items.len() + 1);
+    loop {
+        place_items(emitter, &long, &loops, &mut offsets);
         let mut grew = false;
         for &(item, _, to) in &branches {
             let Some(to) = to.filter(|_| !long[item]) else { continue };
@@ -52,9 +53,9 @@ pub(crate) fn lay_out(emitter: &Emitter) -> Text {
             }
         }
         if !grew {
-            break offsets;
+            break;
         }
-    };
+    }
     write(emitter, places, &branches, &long, &offsets)
 }
 
@@ -116,24 +117,25 @@ fn size(item: &Item, long: bool) -> u32 {
     }
 }
 
-/// Returns the offsets of all items, and the end.
-fn offsets(emitter: &Emitter, long: &[bool], loops: &[Range<usize>]) -> Vec<u32> {
+/// Fills a list with the offsets of all items, and the end.
+fn place_items(emitter: &Emitter, long: &[bool], loops: &[Range<usize>], offsets: &mut Vec<u32>) {
     let mut loops = loops.iter();
-    let mut offset = 0u32;
-    let mut offsets = Vec::with_capacity(emitter.items.len() + 1);
-    for (index, item) in emitter.items.iter().enumerate() {
-        offsets.push(offset);
-        offset += match item {
+    let mut end = 0u32;
+    let items = emitter.items.iter().zip(long).map(|(item, is_long)| {
+        let offset = end;
+        end += match item {
             Item::Align { to, max } => padding(offset, *to, *max),
             Item::Loop => {
                 let items = loops.next().cloned().unwrap_or_default();
                 before_loop(offset, items.map(|item| size(&emitter.items[item], long[item])).sum())
             }
-            _ => size(item, long[index]),
+            _ => size(item, *is_long),
         };
-    }
-    offsets.push(offset);
-    offsets
+        offset
+    });
+    offsets.clear();
+    offsets.extend(items);
+    offsets.push(end);
 }
 
 fn padding(offset: u32, to: u32, max: u32) -> u32 {
