@@ -1,5 +1,6 @@
 //! Rewrites objects and members of archives, and validates the results: `check [--mode MODE]
-//! [--limit FINDINGS] [--refused REFUSALS] FILE...`
+//! [--budget] [--each] [--limit FINDINGS] [--refused REFUSALS] FILE...`. With `--each` it prints
+//! the outcome of each object.
 use object::read::archive::ArchiveFile;
 use sfi_rewriter::{Mode, Options};
 use std::time::{Duration, Instant};
@@ -7,12 +8,17 @@ use std::time::{Duration, Instant};
 fn main() {
     let mut mode = Mode::Write;
     let (mut limit, mut refused) = (5usize, 0usize);
+    let (mut budget, mut each) = (false, false);
     let mut totals = [0usize; 4];
     let (mut rewriting, mut validating) = (Duration::ZERO, Duration::ZERO);
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         if argument == "--mode" {
             mode = arguments.next().unwrap().parse().unwrap();
+            continue;
+        }
+        if argument == "--budget" || argument == "--each" {
+            *(if argument == "--budget" { &mut budget } else { &mut each }) = true;
             continue;
         }
         if argument == "--limit" {
@@ -26,10 +32,13 @@ fn main() {
         let bytes = std::fs::read(&argument).unwrap();
         let mut one = |name: String, bytes: &[u8]| {
             let start = Instant::now();
-            let output = match sfi_rewriter::rewrite(bytes, &Options { mode, ..Default::default() }) {
+            let output = match sfi_rewriter::rewrite(bytes, &Options { mode, budget, ..Default::default() }) {
                 Ok(output) => output,
                 Err(refusals) => {
                     totals[3] += 1;
+                    if each {
+                        println!("{name}: refused");
+                    }
                     refusals.iter().take(refused).for_each(|refusal| println!("## {name}: {refusal}"));
                     return;
                 }
@@ -41,11 +50,15 @@ fn main() {
             rewriting += rewritten;
             validating += validated;
             let worst = proof.findings.iter().map(|f| f.verdict).max();
-            totals[match worst {
-                None => 0,
-                Some(sfi_validator::Verdict::Unproved) => 1,
-                Some(sfi_validator::Verdict::Wrong) => 2,
-            }] += 1;
+            let (total, outcome) = match worst {
+                None => (0, "proved"),
+                Some(sfi_validator::Verdict::Unproved) => (1, "unproved"),
+                Some(sfi_validator::Verdict::Wrong) => (2, "wrong"),
+            };
+            totals[total] += 1;
+            if each {
+                println!("{name}: {outcome}");
+            }
             if !proof.findings.is_empty() {
                 println!("## {name}: {} findings, {} functions proved", proof.findings.len(), proof.functions);
                 for finding in proof.findings.iter().take(limit) {
