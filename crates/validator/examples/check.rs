@@ -32,7 +32,7 @@ fn main() {
         let bytes = std::fs::read(&argument).unwrap();
         let mut one = |name: String, bytes: &[u8]| {
             let start = Instant::now();
-            let output = match sfi_rewriter::rewrite(bytes, &Options { mode, budget, ..Default::default() }) {
+            let output = match sfi_rewriter::rewrite(bytes, &Options { mode, budget }) {
                 Ok(output) => output,
                 Err(refusals) => {
                     totals[3] += 1;

@@ -248,6 +248,12 @@ pub(crate) struct Old<'p, 'a> {
     functions: BTreeMap<(usize, u64), Vec<(&'a str, bool)>>,
 }
 
+/// Says whether an instruction always faults: a domain has no transaction that could end, because
+/// each aborts where it begins, and no shadow stack.
+fn faults(mnemonic: Mnemonic) -> bool {
+    matches!(mnemonic, Mnemonic::Xend | Mnemonic::Incsspd | Mnemonic::Incsspq)
+}
+
 /// Says whether control may go on after an instruction.
 pub(crate) fn falls_through(flow: Flow) -> bool {
     !matches!(flow, Flow::Jump(_) | Flow::JumpIndirect | Flow::Return | Flow::Stop)
@@ -353,7 +359,7 @@ impl<'p, 'a> Old<'p, 'a> {
             FlowControl::IndirectCall => got().map_or(Flow::CallIndirect, Flow::Call),
             FlowControl::IndirectBranch => got().map_or(Flow::JumpIndirect, Flow::Jump),
             FlowControl::Return => Flow::Return,
-            _ if matches!(ins.code(), Opcode::Ud2 | Opcode::Hlt) => Flow::Stop,
+            _ if matches!(ins.code(), Opcode::Ud2 | Opcode::Hlt) || faults(ins.mnemonic()) => Flow::Stop,
             _ => Flow::Next,
         }
     }

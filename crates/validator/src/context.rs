@@ -80,6 +80,12 @@ impl<'p, 'a> Context<'p, 'a> {
         Ok(Context { pair, old, new, pads, starts, until, stops, budgeted })
     }
 
+    /// Says whether an original instruction has code of its own. A charge at the place of one that
+    /// has none stands before the code of the next one that has some, and the walk pays it there.
+    pub(crate) fn has_code(&self, at: Index) -> bool {
+        self.until[at] != self.old.place[at].1
+    }
+
     /// Returns the length of the charge at a place of the new code. Only budgeted objects have
     /// charges.
     pub(crate) fn charge(&self, (section, offset): (usize, u64)) -> Option<u64> {

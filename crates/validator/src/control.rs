@@ -368,16 +368,6 @@ impl Walk<'_, '_, '_> {
         Ok(self.context.old.text.next(at))
     }
 
-    pub(crate) fn faults(&mut self, at: Index, stand: &mut Stand) -> Result<Option<Index>, Difference> {
-        let branch = *self.new_insn(stand.place)?;
-        if branch.ins.code() != Opcode::Ud2 {
-            return wrong("the program does not stop here");
-        }
-        stand.place.1 = branch.end();
-        self.step_facts(at, stand);
-        Ok(self.context.old.text.next(at))
-    }
-
     fn indirect(
         &mut self,
         at: Index,

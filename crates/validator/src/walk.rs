@@ -205,7 +205,8 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
                 return Ok(());
             }
             let insn = &self.context.old.text.insns[here];
-            if let Some(length) = self.context.charge(stand.place).filter(|_| !insn.is_nop()) {
+            let has_code = !insn.is_nop() && self.context.has_code(here);
+            if let Some(length) = self.context.charge(stand.place).filter(|_| has_code) {
                 stand.place.1 += length;
                 block.ops.push(Op::Lose(here, sets::ALL_FLAGS));
             }
@@ -366,7 +367,6 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
             Mnemonic::Maskmovdqu | Mnemonic::Vmaskmovdqu => return self.masked_store(at, stand, block),
             Mnemonic::Xabort | Mnemonic::Rdsspd | Mnemonic::Rdsspq | Mnemonic::Clflush => effects = Default::default(),
             Mnemonic::Clflushopt | Mnemonic::Clwb => effects = Default::default(),
-            Mnemonic::Incsspd | Mnemonic::Incsspq | Mnemonic::Xend => return self.faults(at, stand),
             Mnemonic::Xtest => {
                 effects.writes = sets::ALL_FLAGS;
                 old.flags = [self.values.id(Node::Any); 6];

@@ -113,6 +113,17 @@ fn a_jump_to_an_open_function_behind_a_section_needs_its_stack() {
     assert!(words.contains("wrong: the data stack pointer is 0 bytes from the stack pointer at a jump"), "{words}");
 }
 
+/// The end of a transaction faults, because none begins.
+#[test]
+fn an_end_of_a_transaction_that_does_not_stop_is_noticed() {
+    let original = assembled("f: xend\nmov %rdi,%rax\nret\n");
+    let output = rewrite(&original, &Options::default()).expect("rewritten");
+    let proof = validate(&original, &output.bytes, &output.traces);
+    assert!(proof.holds(), "{}", words(&proof));
+    let words = words(&validate(&original, &replaced(&output.bytes, &TRAP, &NOP), &output.traces));
+    assert!(words.contains("wrong: the program does not stop here"), "{words}");
+}
+
 /// A function of another object may return to the code after its call, also if the trace does not
 /// have that code.
 #[test]
