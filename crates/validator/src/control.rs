@@ -4,13 +4,14 @@ use crate::code::{Dest, Flow, Index, Insn};
 use crate::difference::{Difference, unproved, wrong};
 use crate::facts::is_callers;
 use crate::machine::Machine;
-use crate::object::{Spot, is_open};
+use crate::object::{Spot, is_open, is_weak};
 use crate::sets::{self, COUNT, RAX, Set, whole};
 use crate::system::Line;
 use crate::value::{Id, Node};
 use crate::walk::{Block, Callee, Edge, Op, Stand, Walk, Way};
 use iced_x86::{Code as Opcode, FlowControl, Instruction, Mnemonic, OpKind, Register};
 use sfi_contract::layout::DISPATCH;
+use sfi_elf::number::SHF_GROUP;
 
 impl Walk<'_, '_, '_> {
     /// Compares a branch. Says whether control goes on after it.
@@ -236,9 +237,16 @@ impl Walk<'_, '_, '_> {
     }
 
     /// Says whether a jump leads behind a section, where the new code has a trap, which needs
-    /// nothing. If an open function has its empty code there, the linker may take another one.
+    /// nothing. If a function has its empty code there, and is weak or in a group, the linker may
+    /// take another one. It takes no other definition of other functions, because two are an error.
     fn only_traps(&self, dest: Dest) -> bool {
-        matches!(dest, Dest::Insn(to) if self.context.old.is_trap(to))
+        let old = &self.context.old;
+        let Some(to) = old.insn_of(dest).filter(|to| old.is_trap(*to)) else { return false };
+        let grouped = old.pair.old.sections[old.text.insns[to].section as usize].flags & u64::from(SHF_GROUP) != 0;
+        match dest {
+            Dest::Symbol(symbol) => !grouped && !is_weak(&old.pair.old.symbols[symbol]),
+            _ => true,
+        }
     }
 
     /// Compares the unsafe region: its register holds the target. Returns the offset after it.

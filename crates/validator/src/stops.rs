@@ -1,7 +1,7 @@
 //! Traps after calls that are not to return, and at padding that is not to be reached: the original
 //! code after it belongs to other paths only.
 
-use crate::code::{Flow, Index, Old, falls_through};
+use crate::code::{Flow, Index, Insn, Old, falls_through};
 use crate::difference::{Difference, unproved, wrong};
 use crate::endless;
 use crate::facts::Facts;
@@ -23,7 +23,7 @@ impl Walk<'_, '_, '_> {
             return Ok(());
         }
         let last = self.last_padding(call);
-        let Some(behind) = old.text.next(last) else { return self.falls_off(last) };
+        let Some(behind) = old.text.next(last) else { return self.falls_off(last, stand) };
         match self.graph.facts.get(&behind) {
             Some(known) if !known.has_stack_of(&stand.facts, behind) => Ok(()),
             Some(_) => wrong("the new code stops after a call that may return"),
@@ -56,26 +56,39 @@ impl Walk<'_, '_, '_> {
 
     /// Checks that a block may end after an instruction: control does not go on there, or leaves
     /// the section.
-    pub(crate) fn ends(&self, at: Index) -> Result<(), Difference> {
+    pub(crate) fn ends(&self, at: Index, stand: &Stand) -> Result<(), Difference> {
         let old = &self.context.old;
         if !falls_through(old.flow[at]) || self.graph.is_endless(old, at) {
             return Ok(());
         }
         // The call of a thread local's address may belong to it.
-        self.falls_off(old.text.next(at).unwrap_or(at))
+        self.falls_off(old.text.next(at).unwrap_or(at), stand)
     }
 
     /// Checks that a section ends after an instruction behind which the trace has none. Free Pascal
-    /// has zeros there, behind a call that does not return.
-    fn falls_off(&self, last: Index) -> Result<(), Difference> {
+    /// has zeros there, behind a call that does not return. The new code ends there too, or stops.
+    fn falls_off(&self, last: Index, stand: &Stand) -> Result<(), Difference> {
         let old = &self.context.old;
         let insn = &old.text.insns[last];
         let rest = old.pair.old.sections[insn.section as usize].data.get(insn.end() as usize..).unwrap_or(&[]);
         let calls = matches!(old.flow[last], Flow::Call(_) | Flow::CallIndirect);
-        if rest.is_empty() || (calls && rest.iter().all(|byte| *byte == 0)) {
-            return Ok(());
+        let ended = rest.is_empty() || (calls && rest.iter().all(|byte| *byte == 0));
+        if !ended {
+            return wrong("the trace leaves out the code behind an instruction");
         }
-        wrong("the trace leaves out the code behind an instruction")
+        if self.stops_at(stand.place) { Ok(()) } else { wrong("the new code goes on where the original section ends") }
+    }
+
+    /// Says whether the new code stops at a place, or ends there: the loader puts a trap behind
+    /// each section. Padding may come first.
+    fn stops_at(&self, (section, offset): (usize, u64)) -> bool {
+        let insn = |at: &u64| self.context.new.insn_at(section, *at);
+        let padding = std::iter::successors(Some(offset), |at| insn(at).filter(|i| i.is_nop()).map(Insn::end));
+        let end = padding.last().unwrap_or(offset);
+        match insn(&end) {
+            Some(insn) => matches!(insn.ins.code(), Opcode::Ud2 | Opcode::Int3),
+            None => end == self.context.pair.new.sections[section].data.len() as u64,
+        }
     }
 
     /// Returns the last instruction of a call's padding, or the call. A function may begin with an

@@ -236,7 +236,7 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
             }
             match next.filter(|_| !self.graph.is_endless(&self.context.old, here)) {
                 Some(next) => *at = next,
-                None => return self.ends(here),
+                None => return self.ends(here, stand),
             }
         }
     }

@@ -104,13 +104,53 @@ fn a_missing_trap_behind_a_section_is_noticed() {
     }
 }
 
-/// The linker may take another definition of a weak function than the empty one.
+/// Makes a global symbol of an object a weak one.
+fn weakened(bytes: &[u8], name: &str) -> Vec<u8> {
+    use object::{Object, ObjectSection, ObjectSymbol};
+    let file = object::File::parse(bytes).expect("object");
+    let symbol = file.symbol_by_name(name).expect("symbol").index().0;
+    let (table, _) = file.section_by_name(".symtab").and_then(|table| table.file_range()).expect("symbols");
+    let mut bytes = bytes.to_vec();
+    // An entry has 24 bytes, and its fifth has the binding above the kind.
+    let info = &mut bytes[table as usize + 24 * symbol + 4];
+    assert_eq!(*info >> 4, 1, "{name} is global");
+    *info = 2 << 4 | (*info & 15);
+    bytes
+}
+
+/// The linker may take another definition of a weak function than the empty one, but not of a
+/// strong one.
 #[test]
-fn a_jump_to_an_open_function_behind_a_section_needs_its_stack() {
-    let original = assembled(&BEHIND.replace("NAME", ".weak f.cold\n.type f.cold,@function\n"));
+fn a_jump_to_a_weak_function_behind_a_section_needs_its_stack() {
+    let original = assembled(&BEHIND.replace("NAME", ".globl f.cold\n.type f.cold,@function\n"));
     let output = rewrite(&original, &Options::default()).expect("rewritten");
-    let words = words(&validate(&original, &output.bytes, &output.traces));
+    let proof = validate(&original, &output.bytes, &output.traces);
+    assert!(proof.holds(), "{}", words(&proof));
+    let [original, new] = [&original, &output.bytes].map(|bytes| weakened(bytes, "f.cold"));
+    let words = words(&validate(&original, &new, &output.traces));
     assert!(words.contains("wrong: the data stack pointer is 0 bytes from the stack pointer at a jump"), "{words}");
+}
+
+/// Landing pads follow the code, so a call that returns at its end comes to a trap, whether the
+/// trace has the trap or not.
+#[test]
+fn a_missing_trap_before_landing_pads_is_noticed() {
+    let source = support::root().join("rewriter/tests/cases/end_before_pads.s");
+    let original = object(&source, &[]).expect("assembles");
+    let output = rewrite(&original, &Options::default()).expect("rewritten");
+    let without = replaced(&output.bytes, &TRAP, &NOP);
+    let mut traces = output.traces.clone();
+    let trap = traces[0].steps.iter().rposition(|step| !step.pad).expect("steps");
+    traces[0].steps.remove(trap);
+    let proof = validate(&original, &output.bytes, &traces);
+    assert!(proof.holds(), "{}", words(&proof));
+    for (traces, said) in [
+        (&output.traces, "wrong: the program does not stop here"),
+        (&traces, "wrong: the new code goes on where the original section ends"),
+    ] {
+        let words = words(&validate(&original, &without, traces));
+        assert!(words.contains(said), "{words}");
+    }
 }
 
 /// The end of a transaction faults, because none begins.

@@ -143,9 +143,13 @@ impl FlowGraph {
         self.target(jump).is_none_or(|to| self.entry[to])
     }
 
-    /// Says whether a direct jump leads to a function that is no trap.
+    /// Says whether a direct jump or branch leads to a function, and not only to a trap.
     pub(crate) fn tail_calls(&self, code: &Code<'_, '_>, jump: InsnIndex) -> bool {
-        self.target(jump).is_none_or(|to| self.entry[to] && !code.is_trap(to))
+        let traps = match code.insns[jump].flow {
+            Flow::Jump(dest) | Flow::Branch(dest) => code.only_traps(dest),
+            _ => false,
+        };
+        self.leads_out(jump) && !traps
     }
 
     /// Calls `visit` for every instruction that control may reach next. A call's callee does not

@@ -242,6 +242,20 @@ pub(crate) fn insn_of(code: &Code<'_, '_>, dest: Dest) -> Option<InsnIndex> {
     }
 }
 
+impl Code<'_, '_> {
+    /// Says whether a branch to a place only comes to the trap behind a section. If the place is
+    /// that of a function without code, and the function is weak or in a group, the linker may take
+    /// another definition.
+    pub(crate) fn only_traps(&self, dest: Dest) -> bool {
+        let Some(to) = insn_of(self, dest).filter(|to| self.is_trap(*to)) else { return false };
+        let grouped = self.object.sections[self.insns[to].section as usize].flags & elf::SHF_GROUP.0 != 0;
+        match dest {
+            Dest::Insn(_) => true,
+            Dest::Symbol(symbol) => !grouped && !self.object.symbols[symbol.index()].is_weak(),
+        }
+    }
+}
+
 /// Returns the code that `symbol + bias` names: the symbol itself if it is preemptible, or else the
 /// instruction.
 fn code_dest(code: &Code<'_, '_>, reloc: &Reloc, bias: i64) -> Option<Dest> {

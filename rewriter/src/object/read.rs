@@ -114,6 +114,11 @@ impl Symbol<'_> {
         !self.is_local() || self.is_indirect()
     }
 
+    /// Says whether the linker may take another definition of the symbol.
+    pub(crate) fn is_weak(&self) -> bool {
+        self.bind == elf::STB_WEAK.0
+    }
+
     /// Says whether a function begins at the symbol's place.
     pub(crate) fn is_function(&self) -> bool {
         self.kind == elf::STT_FUNC.0 || self.is_indirect()

@@ -5,13 +5,13 @@
 //! ```
 
 use super::scratch::spill_place;
-use super::{SP, Transform, canonical};
+use super::{Facts, SP, Transform, canonical};
 use crate::analysis::depth::Height;
 use crate::analysis::flow::JumpKind;
 use crate::analysis::pads::{PAD_REGISTER, jump_register};
 use crate::analysis::r15::like;
 use crate::analysis::regs::{bit, bits};
-use crate::object::decode::{Dest, InsnIndex};
+use crate::object::decode::{CodeSection, Dest, Flow, InsnIndex};
 use crate::refusal::{Reason, Refusal};
 use crate::text::emit::{Branch, Label, Patch, ShortBranch, Target, condition, old};
 use iced_x86::{Code as Opcode, Instruction, MemoryOperand, Mnemonic, OpKind, Register};
@@ -21,6 +21,21 @@ use sfi_contract::layout::{DISPATCH, DISPATCH_MASK};
 /// Spill places of the register and the flags that a jump uses. Its landing pad restores them.
 const PAD_SLOT: u64 = 12;
 const PAD_FLAGS_SLOT: u64 = 13;
+
+impl Facts<'_, '_, '_> {
+    /// Says whether the trap behind a section's code is written: something names it, or landing
+    /// pads follow code that may fall off the section's end.
+    pub(super) fn needs_trap(&self, section: &CodeSection) -> bool {
+        let padding = |at: &InsnIndex| self.code.insns[*at].is_nop() && !self.graph.label[*at];
+        let last = || section.first.until(section.trap).rev().find(|at| !padding(at));
+        let falls = |at: InsnIndex| match self.code.insns[at].flow {
+            Flow::Next | Flow::Call(_) | Flow::CallIndirect | Flow::Branch(_) => !self.stops.contains(&at),
+            Flow::Jump(_) | Flow::JumpIndirect | Flow::Return | Flow::Stop => false,
+        };
+        let padded = || section.first.until(section.end).any(|at| self.pads.has(at));
+        self.graph.label[section.trap] || (last().is_some_and(falls) && padded())
+    }
+}
 
 impl Transform<'_, '_, '_> {
     pub(super) fn call(&mut self, dest: Dest) -> Result<(), Refusal> {

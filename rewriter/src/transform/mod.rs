@@ -172,7 +172,7 @@ impl<'x, 'o, 'a> Transform<'x, 'o, 'a> {
         };
         let mut refusals = Vec::new();
         this.out.label(Label::Start(index as u32));
-        let unused = |at: &InsnIndex| *at == section.trap && !facts.graph.label[*at];
+        let unused = |at: &InsnIndex| *at == section.trap && !facts.needs_trap(section);
         for at in section.first.until(section.end).filter(|at| !unused(at)) {
             this.at = at;
             this.hold();
@@ -403,7 +403,7 @@ impl<'x, 'o, 'a> Transform<'x, 'o, 'a> {
     fn delta_of(&self, dest: Dest) -> i64 {
         match insn_of(self.facts.code, dest) {
             // The branch is never taken, so any value does.
-            Some(target) if self.facts.code.is_trap(target) => self.delta(),
+            Some(_) if self.facts.code.only_traps(dest) => self.delta(),
             Some(target) => canonical(self.facts.graph, self.facts.states, target),
             None => 8,
         }
