@@ -1,11 +1,12 @@
 //! The instructions of both objects, and the targets of the original ones.
 
+use crate::cold::{self, Functions, stem};
 use crate::object::{self, Pair, is_function, is_indirect, is_open, kind, relocations};
+use foldhash::{HashMap, HashMapExt};
 use iced_x86::Register;
 use iced_x86::{Code as Opcode, ConstantOffsets, Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind};
 use sfi_debuginfo::map::{Keeping, Trace};
-use sfi_elf::{Object, Place, Relocation, Symbol};
-use std::collections::BTreeMap;
+use sfi_elf::{Object, Place, Relocation};
 
 /// Index of an instruction.
 pub(crate) type Index = usize;
@@ -166,17 +167,6 @@ impl Text {
     }
 }
 
-/// Splits off the suffix that compilers give to a function's unlikely part. Says whether it was
-/// there.
-fn stem(name: &str) -> (&str, bool) {
-    match name.split_once(".cold") {
-        Some((stem, rest)) if rest.strip_prefix('.').unwrap_or(rest).bytes().all(|b| b.is_ascii_digit()) => {
-            (stem, true)
-        }
-        _ => (name, false),
-    }
-}
-
 /// Returns one opcode for all opcodes of SSE that do the same: plain moves of integers, of double
 /// and of single precision, and the ways to clear a register.
 fn one_name(ins: &Instruction) -> Opcode {
@@ -243,9 +233,10 @@ pub(crate) struct Old<'p, 'a> {
     pub place: Vec<(u32, u32)>,
     pub pad: Vec<Option<u32>>,
     pub kept: Vec<Kept>,
-    /// Names of functions by place, without the suffix of an unlikely part, and whether it was
-    /// there.
-    functions: BTreeMap<(usize, u64), Vec<(&'a str, bool)>>,
+    /// Names of functions by place.
+    pub functions: Functions<'a>,
+    /// The functions of unlikely parts, by the part's place.
+    pub wholes: HashMap<cold::Place, cold::Place>,
 }
 
 /// Says whether an instruction always faults: a domain has no transaction that could end, because
@@ -287,7 +278,8 @@ impl<'p, 'a> Old<'p, 'a> {
             place: vec![(0, 0); count],
             pad: vec![None; count],
             kept: vec![Kept::default(); count],
-            functions: BTreeMap::new(),
+            functions: Functions::new(),
+            wholes: HashMap::new(),
         };
         for symbol in pair.old.symbols.iter().filter(|s| is_function(s)) {
             if let Place::Section(section) = symbol.place {
@@ -298,6 +290,7 @@ impl<'p, 'a> Old<'p, 'a> {
                 }
             }
         }
+        old.wholes = cold::wholes(&old.functions);
         for trace in traces {
             let new = pair.new_of[trace.section].ok_or("the trace of a section that is gone")?;
             for step in &trace.steps {
@@ -417,31 +410,20 @@ impl<'p, 'a> Old<'p, 'a> {
         }
     }
 
-    /// Returns the trap after a section, if a branch or table of the code at `from` only seems to
-    /// lead to a place: the cold part of another function begins there. Compilers put a label that
-    /// they know to be unreachable before whatever comes next. The other function exists: if it was
-    /// renamed, the part may be this function's.
-    pub(crate) fn never_reached(&self, from: Index, section: usize, offset: u64) -> Option<Index> {
-        let here = self.functions.get(&(section, offset))?;
-        let insn = &self.text.insns[from];
-        let own = (insn.section as usize, 0)..=(insn.section as usize, insn.offset());
-        let (_, own) = self.functions.range(own).next_back()?;
-        let exists = |name: &str| self.functions.values().flatten().any(|(other, cold)| !cold && *other == name);
-        let other = |name: &str| own.iter().all(|(mine, _)| *mine != name) && exists(name);
-        let foreign = here.iter().all(|(name, cold)| *cold && other(name));
-        let end = self.pair.old.sections[section].data.len() as u64;
-        self.text.at(section, end).filter(|_| foreign)
-    }
-
-    /// Says whether the unlikely part of a function begins at a place.
-    pub(crate) fn begins_cold_part(&self, section: usize, offset: u64) -> bool {
-        self.functions.get(&(section, offset)).is_some_and(|here| here.iter().any(|(_, cold)| *cold))
-    }
-
-    /// Says whether a symbol is one of a function's unlikely part that begins with padding, to
-    /// which nothing leads.
-    pub(crate) fn is_padded_part(&self, symbol: &Symbol<'_>, first: Index) -> bool {
-        !is_open(symbol) && stem(symbol.name).1 && self.text.insns[first].is_nop()
+    /// Returns the code whose address is an instruction's operand.
+    pub(crate) fn address(&self, at: Index) -> Option<Index> {
+        let insn = &self.text.insns[at];
+        let lea = insn.ins.mnemonic() == Mnemonic::Lea && insn.ins.memory_base() == Register::RIP;
+        if lea && insn.displacement.is_none() {
+            return self.text.at(insn.section as usize, insn.ins.memory_displacement64());
+        }
+        let displacement = self.relocation(at, insn.displacement).filter(|r| lea && !kind::is_got(r.kind));
+        let (reloc, bias) = match displacement {
+            Some(reloc) => (reloc, insn.behind()),
+            None => (self.relocation(at, insn.immediate)?, 0),
+        };
+        let (section, value) = self.pair.old_code(reloc.symbol)?;
+        self.text.at(section, value.wrapping_add_signed(reloc.addend.wrapping_add(bias)))
     }
 
     /// Returns the instruction with a `lock` prefix that a branch skips. The branch may as well not

@@ -154,6 +154,11 @@ impl Graph {
         self.bases.get(&(section, offset)).copied()
     }
 
+    /// Says whether a pointer names a label that is no function.
+    pub(crate) fn is_pointed_label(&self, at: Index) -> bool {
+        self.pointed[at] && !self.entry[at]
+    }
+
     /// Says whether the code around an instruction pops a register.
     pub(crate) fn is_popped(&self, at: Index, register: usize) -> bool {
         self.pops.contains(&(self.group[at], register))
@@ -220,6 +225,7 @@ impl Graph {
                 pointed[to] = true;
             }
         }
+        let operands = pointed.clone();
         for (section, contents) in pair.old.sections.iter().enumerate() {
             if contents.is_executable() || !contents.is_allocated() || crate::object::may_go(contents) {
                 continue;
@@ -261,9 +267,10 @@ impl Graph {
             let Some(to) = old.text.at(section, symbol.value) else { continue };
             let cold = jumped[to] && old.begins_cold_part(section, symbol.value);
             let inner = cold || self.taken[to] || old.is_padded_part(symbol, to);
-            if is_open(symbol) || (is_function(symbol) && (pointed[to] || !inner)) {
+            let called = pointed[to] && (operands[to] || !old.is_label_in_cold_part(section, symbol.value));
+            if is_open(symbol) || (is_function(symbol) && (called || !inner)) {
                 self.entry[to] = true;
-                self.open[to] |= is_open(symbol) || pointed[to];
+                self.open[to] |= is_open(symbol) || called;
                 named.entry(to).and_modify(|weak| *weak &= is_weak(symbol)).or_insert_with(|| is_weak(symbol));
             }
         }
@@ -323,7 +330,13 @@ impl Graph {
             let around = before.checked_sub(1).map(|n| extents[n]);
             let around = around.filter(|(within, _, end, _)| *within == section && offset < *end);
             match around {
-                Some((.., first)) if !self.entry[at] => join(&mut parent, at, first),
+                Some((.., first)) if !self.entry[at] => {
+                    // An unlikely part that is no function belongs to its function.
+                    let part = &old.text.insns[first];
+                    let whole = old.wholes.get(&(part.section as usize, part.offset())).filter(|_| !self.entry[first]);
+                    let whole = whole.and_then(|(section, offset)| old.text.at(*section, *offset));
+                    join(&mut parent, at, whole.unwrap_or(first));
+                }
                 Some(_) => {}
                 None if self.entry[at] => self.open[at] = true,
                 None if !inner.contains(&at) => self.presume(at),
@@ -592,22 +605,4 @@ fn root(parent: &mut [u32], mut at: usize) -> u32 {
 fn join(parent: &mut [u32], a: usize, b: usize) {
     let (a, b) = (root(parent, a), root(parent, b));
     parent[a.max(b) as usize] = a.min(b);
-}
-
-impl Old<'_, '_> {
-    /// Returns the code whose address is an instruction's operand.
-    pub(crate) fn address(&self, at: Index) -> Option<Index> {
-        let insn = &self.text.insns[at];
-        let lea = insn.ins.mnemonic() == Mnemonic::Lea && insn.ins.memory_base() == Register::RIP;
-        if lea && insn.displacement.is_none() {
-            return self.text.at(insn.section as usize, insn.ins.memory_displacement64());
-        }
-        let displacement = self.relocation(at, insn.displacement).filter(|r| lea && !kind::is_got(r.kind));
-        let (reloc, bias) = match displacement {
-            Some(reloc) => (reloc, insn.behind()),
-            None => (self.relocation(at, insn.immediate)?, 0),
-        };
-        let (section, value) = self.pair.old_code(reloc.symbol)?;
-        self.text.at(section, value.wrapping_add_signed(reloc.addend.wrapping_add(bias)))
-    }
 }

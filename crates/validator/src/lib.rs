@@ -9,7 +9,7 @@
 //!
 //! Data flows one way:
 //! - `object`: both files, with their sections paired.
-//! - `code`: the instructions.
+//! - `code`, `cold`, `parts`: the instructions, and unlikely parts of functions.
 //! - `frames`, `landings`: the unwind tables.
 //! - `facts`, `leaves`, `endless`, `system`, `graph`: the original's control flow.
 //! - `context`: both programs side by side.
@@ -27,6 +27,7 @@ mod arrays;
 mod between;
 mod checked;
 mod code;
+mod cold;
 mod context;
 mod control;
 mod copies;
@@ -47,6 +48,7 @@ mod machine;
 mod masked;
 mod needs;
 mod object;
+mod parts;
 mod prove;
 mod reference;
 mod report;

@@ -58,7 +58,7 @@ pub(crate) fn judge<Traces: AsRef<[Trace]>>(original: &[u8], new: &[u8], traces:
         let finding = finding(&context, *at, Some(*place), difference.verdict, difference.what.clone());
         findings.insert((context.old.text.insns[*at].section as usize, finding.offset, Some(*at)), finding);
     }
-    for (at, (verdict, what)) in faults {
+    for (at, (verdict, what)) in faults.into_iter().chain(crate::parts::unreached(&context.old, &graph)) {
         let finding = finding(&context, at, None, verdict, what);
         findings.entry((context.old.text.insns[at].section as usize, finding.offset, Some(at))).or_insert(finding);
     }

@@ -404,7 +404,9 @@ pub(crate) fn build(
         // part. A label that switches reach is none.
         let cold = jumped[target] && code.begins_cold_part(target);
         let inside = cold || addresses.taken[target] || code.is_padded_part(index, target);
-        if symbol.is_open() || (function && (addresses.pointed[target] || !inside)) {
+        let called = addresses.pointed[target]
+            && (addresses.is_operand(code, target) || !code.is_label_in_cold_part(section, symbol.value));
+        if symbol.is_open() || (function && (called || !inside)) {
             entry.insert(target);
         }
     }
@@ -414,7 +416,7 @@ pub(crate) fn build(
     for at in addresses.taken.iter().filter(|at| !inner.contains(at)) {
         let insn = &code.insns[at];
         let behind_switch = insn.is_nop() && end[at] && !addresses.pointed[at];
-        if !entry[at] && !behind_switch && function_around(code, insn).is_none() {
+        if !entry[at] && !behind_switch && function_around(code, &entry, insn).is_none() {
             entry.insert(at);
             presumed.push(at);
         }
@@ -428,7 +430,7 @@ pub(crate) fn build(
     // so it is called.
     let jumping: HashSet<u32> =
         code.indexes().filter(|&at| code.insns[at].flow == Flow::JumpIndirect).map(|at| unit[at]).collect();
-    let inside = |at: InsnIndex| !entry[at] && function_around(code, &code.insns[at]).is_some();
+    let inside = |at: InsnIndex| !entry[at] && function_around(code, &entry, &code.insns[at]).is_some();
     let far = Far::find(code, addresses, &unit, inside);
     let receivers: HashSet<InsnIndex> = far.all().collect();
     for at in addresses.taken.iter().filter(|at| !inner.contains(at)) {
@@ -473,11 +475,18 @@ pub(crate) fn build(
     }
 }
 
-/// Returns the first instruction of the function whose symbol's extent contains an instruction.
-fn function_around(code: &Code<'_, '_>, insn: &Insn) -> Option<InsnIndex> {
-    let symbol = &code.object.symbols[code.function_at(insn.section as usize, insn.offset.into())?];
-    let inside = symbol.size == 0 || u64::from(insn.offset) < symbol.end();
-    inside.then(|| code.at(insn.section as usize, symbol.value)).flatten()
+/// Returns the first instruction of the function whose symbol's extent contains an instruction. A
+/// cold part that is no entry belongs to its function.
+fn function_around(code: &Code<'_, '_>, entry: &InsnSet, insn: &Insn) -> Option<InsnIndex> {
+    let symbol = code.function_at(insn.section as usize, insn.offset.into())?;
+    let extent = &code.object.symbols[symbol];
+    let inside = extent.size == 0 || u64::from(insn.offset) < extent.end();
+    let first = code.at(insn.section as usize, extent.value).filter(|_| inside)?;
+    let whole = &code.object.symbols[code.wholes.of(symbol)];
+    match whole.place {
+        Place::Section(section) if !entry[first] => code.at(section, whole.value),
+        _ => Some(first),
+    }
 }
 
 fn units(
@@ -511,7 +520,7 @@ fn units(
     // Code that only a taken label reaches (computed goto) belongs to the function whose symbol
     // contains it.
     for at in addresses.taken.iter().filter(|at| !entry[*at]) {
-        if let Some(first) = function_around(code, &code.insns[at]) {
+        if let Some(first) = function_around(code, entry, &code.insns[at]) {
             join(&mut parent, at, first);
         }
     }

@@ -49,6 +49,11 @@ pub(crate) struct Table {
 }
 
 impl Addresses {
+    /// Says whether an instruction's operand is the address of another one.
+    pub(crate) fn is_operand(&self, code: &Code<'_, '_>, target: InsnIndex) -> bool {
+        self.operands.values().any(|dest| insn_of(code, *dest) == Some(target))
+    }
+
     /// Adds an entry to the table at `base`: its target, and its distance from the base if it has
     /// 32 bits. If that is not the `last` table, a new one begins.
     fn add_entry(

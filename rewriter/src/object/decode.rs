@@ -1,6 +1,7 @@
 //! Phase 2: decodes every byte of every code section into instructions. Each has the relocations
 //! that patch it and the place that it branches to.
 
+use crate::object::cold::{Wholes, stem};
 use crate::object::forms::{FormIndex, Forms, is_nop, placed};
 pub(crate) use crate::object::index::{InsnIndex, InsnSet, PerInsn, SymbolNumber};
 use crate::object::read::{Object, Place, Reloc, SectionIndex, SymbolIndex};
@@ -121,9 +122,9 @@ pub(crate) struct CodeSection {
     pub trap: InsnIndex,
     starts: Starts,
     /// Function symbols by offset: (offset, symbol).
-    functions: Vec<(u64, SymbolIndex)>,
+    pub functions: Vec<(u64, SymbolIndex)>,
     /// Starts of functions' cold parts, in order.
-    cold_parts: Vec<u64>,
+    pub cold_parts: Vec<u64>,
 }
 
 /// A usual size of instructions in bytes. The list of instructions has this room at first.
@@ -146,6 +147,8 @@ pub(crate) struct CodeMap<'o, 'a> {
     pub sections: Vec<CodeSection>,
     /// Index into `sections` by section index.
     by_section: Vec<Option<usize>>,
+    /// The functions of cold parts.
+    pub wholes: Wholes,
 }
 
 impl<'o, 'a> Deref for Code<'o, 'a> {
@@ -272,78 +275,11 @@ impl<'o, 'a> Code<'o, 'a> {
         self.section(self.insns[at].section as usize).is_some_and(|section| section.trap == at)
     }
 
-    /// Says whether the cold part of a function begins with an instruction.
-    pub(crate) fn begins_cold_part(&self, at: InsnIndex) -> bool {
-        let insn = &self.insns[at];
-        let section = self.section(insn.section as usize);
-        section.is_some_and(|section| section.cold_parts.binary_search(&insn.offset.into()).is_ok())
-    }
-
-    /// Says whether the cold part of a function begins after a call. Such a call does not return,
-    /// because compilers let no code fall into another function's cold part.
-    pub(crate) fn ends_cold_part(&self, at: InsnIndex) -> bool {
-        let insn = &self.insns[at];
-        let call = matches!(insn.flow, Flow::Call(_) | Flow::CallIndirect);
-        call && self
-            .section(insn.section as usize)
-            .is_some_and(|section| section.cold_parts.binary_search(&insn.end()).is_ok())
-    }
-
-    /// Returns the trap that stands for a place of a section, if a branch or table entry of the
-    /// code at `from` that leads there is never taken.
-    ///
-    /// If a compiler knows that a place is not reached, it emits no code for it. Its label then is
-    /// at the next thing: the section's end, or the cold part of another function (`other.cold`),
-    /// because gcc collects all unlikely code in one section. Functions can have other names than
-    /// their compiler gave them (`objcopy --prefix-symbols`), so the other function must exist.
-    pub(crate) fn never_reached(&self, from: InsnIndex, section: SectionIndex, offset: u64) -> Option<InsnIndex> {
-        let target = self.section(section)?;
-        if offset == self.object.sections[section].data.len() as u64 {
-            return Some(target.trap);
-        }
-        let base = |symbol: SymbolIndex| stem(self.object.symbols[symbol].name);
-        let starts = |functions: &'_ [(u64, SymbolIndex)], at: u64| -> Vec<&[u8]> {
-            functions.iter().filter(|(start, _)| *start == at).map(|(_, symbol)| base(*symbol).0).collect()
-        };
-        let first = target.functions.partition_point(|(start, _)| *start < offset);
-        // An empty cold part has no code of its function.
-        let empty = |symbol: SymbolIndex| base(symbol).1 && self.object.symbols[symbol].size == 0;
-        let here = target.functions[first..].iter().take_while(|(start, _)| *start == offset);
-        let here: Vec<_> = here.filter(|(_, symbol)| !empty(*symbol)).collect();
-        if here.is_empty() || here.iter().any(|(_, symbol)| !base(*symbol).1) {
-            return None;
-        }
-        let insn = &self.insns[from];
-        let own = self.function_at(insn.section as usize, insn.offset.into())?;
-        let own = starts(&self.section(insn.section as usize)?.functions, self.object.symbols[own].value);
-        let exists = |name: &[u8]| self.object.symbols.iter().any(|s| s.is_function() && s.name == name);
-        let foreign = here.iter().map(|(_, symbol)| base(*symbol).0).all(|name| !own.contains(&name) && exists(name));
-        foreign.then_some(target.trap)
-    }
-
-    /// Says whether a symbol is one of a function's cold part that begins with padding. gcc pads a
-    /// part whose first code is a landing pad, and nothing leads to the padding.
-    pub(crate) fn is_padded_part(&self, symbol: SymbolIndex, first: InsnIndex) -> bool {
-        let symbol = &self.object.symbols[symbol];
-        symbol.is_function() && !symbol.is_open() && stem(symbol.name).1 && self.insns[first].is_nop()
-    }
-
     /// Returns a refusal that points at an instruction.
     pub(crate) fn refuse(&self, at: InsnIndex, reason: Reason, detail: impl Into<String>) -> Refusal {
         let insn = &self.insns[at];
         let ins = self.placed(at);
         refuse_at(self, insn.section as usize, insn.offset.into(), Some(&ins), reason, detail.into())
-    }
-}
-
-/// Splits off the suffix that gcc gives to a function's cold part. Says whether it was there.
-fn stem(name: &[u8]) -> (&[u8], bool) {
-    let digits = name.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
-    let bare = &name[..name.len() - digits];
-    let numbered = bare.strip_suffix(b".cold.").filter(|_| digits != 0);
-    match numbered.or_else(|| name.strip_suffix(b".cold")) {
-        Some(stem) => (stem, true),
-        None => (name, false),
     }
 }
 
@@ -370,7 +306,12 @@ pub(crate) fn decode<'o, 'a>(object: &'o Object<'a>) -> Result<Code<'o, 'a>, Vec
     let mut code = Code {
         insns: PerInsn::new(),
         forms: Forms::default(),
-        map: CodeMap { object, sections: Vec::new(), by_section: vec![None; object.sections.len()] },
+        map: CodeMap {
+            object,
+            sections: Vec::new(),
+            by_section: vec![None; object.sections.len()],
+            wholes: Wholes::find(object),
+        },
     };
     let mut refusals = Vec::new();
     let mut functions = vec![Vec::new(); object.sections.len()];
