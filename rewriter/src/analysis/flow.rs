@@ -496,15 +496,11 @@ fn units(
     unwind: &Unwind,
     entry: &InsnSet,
 ) -> PerInsn<u32> {
-    let mut parent: PerInsn<InsnIndex> = code.indexes().collect();
+    let mut parent = fall_through(ways, entry);
     for (at, way) in ways.iter_enumerated() {
         let target = InsnIndex::from(way.target as usize);
         if way.target != NOWHERE && matches!(way.kind, WayKind::Jump | WayKind::Branch) && !entry[target] {
             join(&mut parent, at, target);
-        }
-        // Fall-through connects, except into a function's entry.
-        if way.follows && matches!(way.kind, WayKind::Next | WayKind::Branch) && !entry[at.next()] {
-            join(&mut parent, at, at.next());
         }
     }
     for table in &addresses.tables {
@@ -525,6 +521,19 @@ fn units(
         }
     }
     code.indexes().map(|at| root(&mut parent, at).number()).collect()
+}
+
+/// Joins instructions from which control falls into the next one, except into a function's entry.
+fn fall_through(ways: &PerInsn<Way>, entry: &InsnSet) -> PerInsn<InsnIndex> {
+    let (mut first, mut falls) = (InsnIndex::FIRST, false);
+    let joined = ways.iter_enumerated().map(|(at, way)| {
+        if !falls || entry[at] {
+            first = at;
+        }
+        falls = way.follows && matches!(way.kind, WayKind::Next | WayKind::Branch);
+        first
+    });
+    joined.collect()
 }
 
 /// Joins instructions by pairs. Returns one instruction of each set for all of it.

@@ -73,7 +73,7 @@ pub(crate) fn heights(code: &Code<'_, '_>, graph: &FlowGraph, effects: &AllEffec
             work.push(at);
         }
     }
-    Interned::new(states.into_iter())
+    Interned::new(&states)
 }
 
 /// Brings the state along the straight line from an instruction. Returns the line's last one,

@@ -15,18 +15,13 @@ pub(crate) struct Interned<T> {
 
 impl<T: Copy + Eq + Hash> Interned<T> {
     /// Stores the values of all instructions.
-    pub(crate) fn new(all: impl Iterator<Item = T>) -> Interned<T> {
+    pub(crate) fn new(all: &PerInsn<T>) -> Interned<T> {
         let mut interned = Interned { of: PerInsn::new(), values: Vec::new(), numbers: HashMap::default() };
-        interned.of.reserve_exact(all.size_hint().0);
-        let mut last = None;
-        for value in all {
-            // Neighbours often have equal values.
-            let number = match last {
-                Some((same, number)) if same == value => number,
-                _ => interned.number(value),
-            };
-            last = Some((value, number));
-            interned.of.push(number);
+        interned.of.raw.reserve_exact(all.len());
+        // Neighbours often have equal values.
+        for same in all.raw.chunk_by(|a, b| a == b) {
+            let number = interned.number(same[0]);
+            interned.of.raw.extend(std::iter::repeat_n(number, same.len()));
         }
         interned
     }
