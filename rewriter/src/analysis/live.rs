@@ -62,10 +62,11 @@ impl Sum {
 
 /// Computes liveness.
 pub(crate) fn liveness(code: &Code<'_, '_>, graph: &FlowGraph, rounds: &Rounds, effects: &AllEffects) -> Liveness {
+    // The lists of what instructions use and kill become those of what is live. They stay, so they
+    // are made before the lists that are dropped here: gaps in the heap would stay, too.
+    let (mut uses, mut kills) = (code.per_insn(0), code.per_insn(0));
     let returned = returned(code, graph, rounds, effects);
     let ends = Ends { code, graph, effects, units: Units::new(code, graph, effects), returned };
-    // The lists of what instructions use and kill become those of what is live.
-    let (mut uses, mut kills) = (code.per_insn(0), code.per_insn(0));
     let mut adds = Vec::with_capacity(rounds.blocks().len());
     let mut sums = Vec::with_capacity(rounds.blocks().len());
     for block in rounds.blocks() {
@@ -74,10 +75,10 @@ pub(crate) fn liveness(code: &Code<'_, '_>, graph: &FlowGraph, rounds: &Rounds, 
             (uses[at], kills[at]) = (step.uses, step.kills);
             step
         });
-        sums.push(Sum::of(steps));
-        adds.push(ends.adds(rounds.last(block)));
+        let more = ends.adds(rounds.last(block));
+        sums.push(Sum::of(steps).with(more));
+        adds.push(more);
     }
-    let sums: Vec<Sum> = sums.iter().zip(&adds).map(|(sum, adds)| sum.with(*adds)).collect();
     let mut firsts: Vec<Set> = vec![0; sums.len()];
     // Hand-written functions take arguments in any register, and in flags, so all that the callee
     // reads is live.
