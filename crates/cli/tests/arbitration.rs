@@ -366,7 +366,9 @@ int main(void) {
     }
     struct stat stat_;
     int fd = open("/dev/zero", O_RDONLY);
-    long all = read(fd, bytes, sizeof bytes), sum = 0;
+    long all = 0, sum = 0;
+    /* A signal may end a read before its time. */
+    for (long some; (some = read(fd, bytes + all, sizeof bytes - all)) > 0;) all += some;
     for (long i = 0; i < all; i++) sum += bytes[i];
     printf("%ld %ld %d\n", all, sum, fstat(fd, &stat_) == 0 && S_ISCHR(stat_.st_mode));
     return 0;
