@@ -22,6 +22,8 @@ pub(crate) const SLOTS_OF_PAGE: usize = PAGE_SIZE as usize / 8;
 pub(crate) struct Dispatch {
     /// Code offset by slot. Slot 0 is the trap, so that a null pointer leads to it.
     pub slots: Vec<WindowOffset>,
+    /// The number of slots before those of arrays.
+    pub pointers: usize,
     /// Window offset of slot 0.
     pub start: WindowOffset,
     index: HashMap<WindowOffset, usize>,
@@ -42,7 +44,7 @@ impl Dispatch {
         arrays: HashMap<(usize, usize), usize>,
     ) -> Self {
         let of_library = index.iter().map(|(code, slot)| (*slot, *code)).collect();
-        Self { slots: Vec::new(), start, index, of_library, arrays, reserved: (0, 0) }
+        Self { slots: Vec::new(), pointers: 0, start, index, of_library, arrays, reserved: (0, 0) }
     }
 
     /// Returns the window offset of the first slot of an array.
@@ -147,6 +149,7 @@ pub(crate) fn collect(
     let slots = vec![trap; 1 + symbols.indirects.len()];
     let mut dispatch = Dispatch {
         slots,
+        pointers: 0,
         start: WindowOffset::ZERO,
         index: HashMap::new(),
         of_library: HashMap::new(),
@@ -171,6 +174,7 @@ pub(crate) fn collect(
         dispatch.slots.push(code);
     }
     // The arrays come last, so that the first slot of a code place is the one that pointers mean.
+    dispatch.pointers = dispatch.slots.len();
     let arrays = arrays(spec, inputs, symbols, layout, places)?;
     for (input, section, codes) in &arrays {
         dispatch.arrays.insert((*input, *section), dispatch.slots.len());

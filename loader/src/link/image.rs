@@ -69,6 +69,8 @@ pub(crate) struct Image {
     pub gateways: Vec<WindowOffset>,
     /// The dispatch table: the code offset of every used slot. Slot 0 is the trap.
     pub slots: Vec<WindowOffset>,
+    /// The number of slots before those of arrays, which no pointer means.
+    pub pointers: usize,
     /// The number of slots that are reserved for libraries, and the bytes from slot 0 to the first
     /// of them.
     pub reserved: (usize, u64),
@@ -373,10 +375,10 @@ impl Image {
     }
 
     /// Returns the offset of the dispatch slot that pointers to a global function mean, if it has
-    /// one. The first slot of a code place is that slot.
+    /// one.
     pub(crate) fn pointer(&self, function: &str) -> Option<WindowOffset> {
         let code = self.functions_by_name.get(function)?;
-        let slot = self.slots.iter().position(|held| held == code)?;
+        let slot = self.slots.iter().take(self.pointers).position(|held| held == code)?;
         Some(self.table + 8 * slot as u64)
     }
 

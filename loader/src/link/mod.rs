@@ -149,6 +149,7 @@ pub(crate) fn link(spec: &DomainSpec, plan: &Plan<'_>, site: &Site<'_>) -> Resul
         estacks: places.estacks.iter().map(|at| estack(*at, places)).collect(),
         contents: contents(parts, words, site, &dispatch, layout),
         reserved: dispatch.reserved,
+        pointers: dispatch.pointers,
         slots: dispatch.slots,
     })
 }

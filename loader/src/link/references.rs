@@ -89,12 +89,12 @@ pub(crate) type Leas = HashSet<(usize, usize, u64)>;
 
 /// Finds the displacements of [`Leas`]. A verified section decodes from its start.
 pub(crate) fn region_leas(inputs: &[Input<'_>], symbols: &Symbols<'_>) -> Leas {
+    let is_region = |target: &Target| matches!(target, Target::Region { .. });
     let to_region = |(input, section, r, target): (usize, usize, &Relocation, Target)| {
         let code = inputs[input].object.sections[section].is_executable();
-        let found = code && r.kind == R_X86_64_PC32 && matches!(target, Target::Region { .. });
+        let found = code && r.kind == R_X86_64_PC32 && is_region(&target);
         found.then_some((input, section, r.offset))
     };
-    let is_region = |target: &Target| matches!(target, Target::Region { .. });
     if !symbols.targets.iter().flatten().any(is_region) {
         return Leas::new();
     }
