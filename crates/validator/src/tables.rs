@@ -5,7 +5,7 @@ use crate::context::Context;
 use crate::graph::Graph;
 use crate::object::{Spot, is_open, kind, may_go};
 use crate::report::Verdict;
-use foldhash::{HashMap, HashMapExt};
+use foldhash::{HashMap, HashMapExt, HashSet};
 use sfi_contract::{Anchor, names};
 use sfi_elf::number::{SHT_GROUP, SHT_NOBITS, STT_FILE, STT_SECTION};
 use sfi_elf::{Place, Relocation, Section, Symbol};
@@ -151,11 +151,12 @@ fn symbols(context: &Context<'_, '_>, found: &mut Vec<Difference>) {
         }
     }
     // New names for the linker would change how other objects resolve theirs.
+    let open: HashSet<&str> = context.pair.old.symbols.iter().filter(|s| is_open(s)).map(|s| s.name).collect();
     for symbol in context.pair.new.symbols.iter().filter(|s| is_open(s)) {
         let stubs = [names::SYSCALL, names::DEPTH, names::RETURN, names::CUT];
         let ours = stubs.contains(&symbol.name) || Anchor::named(symbol.name).is_some();
         let ours = ours && symbol.place == Place::Undefined;
-        if !ours && !context.pair.old.symbols.iter().any(|s| s.name == symbol.name && is_open(s)) {
+        if !ours && !open.contains(symbol.name) {
             found.push((Verdict::Wrong, format!("symbol {} is new", symbol.name), 0, 0));
         }
     }
