@@ -80,7 +80,7 @@ pub(crate) fn alike(
         let shifted = |meaning: Option<(crate::object::Spot, i64)>| {
             meaning.map(|(spot, at)| (spot, if thread { at.wrapping_add(TCB.symbolic() as i64) } else { at }))
         };
-        if shifted(mine.0) != other.0 || mine.1 != other.1 || old.behind() < 0 {
+        if shifted(mine.0) != other.0 || mine.1 != other.1 {
             return false;
         }
         let initial = context.old_reloc_kind(old) == Some(crate::object::kind::GOTTPOFF);

@@ -24,7 +24,7 @@ pub(crate) struct Insn {
     pub displacement: Option<u32>,
     /// Index of the relocation that patches the immediate or the branch's distance.
     pub immediate: Option<u32>,
-    /// Offset of the displacement in the instruction.
+    /// Offset of the displacement in the instruction, if a relocation patches it.
     field: u8,
 }
 
@@ -39,7 +39,8 @@ impl Insn {
         self.ins.next_ip()
     }
 
-    /// Returns the bytes from the displacement to the instruction's end.
+    /// Returns the bytes from the displacement, which a relocation patches, to the instruction's
+    /// end.
     pub(crate) fn behind(&self) -> i64 {
         self.ins.len() as i64 - i64::from(self.field)
     }
@@ -97,10 +98,12 @@ impl Text {
         if ins.is_invalid() {
             return Err(format!("{}+{offset:#x} does not decode", section.name));
         }
-        let fields = decoder.get_constant_offsets(&ins);
+        let mut patches = relocations(section, offset, ins.next_ip()).peekable();
+        // Only relocations ask where the fields lie.
+        let fields = patches.peek().map(|_| decoder.get_constant_offsets(&ins)).unwrap_or_default();
         let mut insn = Insn { ins, section: index as u32, displacement: None, immediate: None, field: field(&fields) };
         insn.ins.set_code(one_name(&ins));
-        for (number, reloc) in relocations(section, offset, ins.next_ip()) {
+        for (number, reloc) in patches {
             let at = (reloc.offset - offset) as usize;
             if reloc.kind == kind::NONE {
             } else if let Some(place) = object::anchored(object, reloc).filter(|_| at == fields.displacement_offset()) {
@@ -133,6 +136,7 @@ impl Text {
                 text.add(index, &pair.new, &mut decoder)?;
             }
         }
+        text.insns.shrink_to_fit();
         Ok(text)
     }
 
@@ -163,6 +167,7 @@ impl Text {
                 text.add(trace.section, &pair.old, &mut decoder)?;
             }
         }
+        text.insns.shrink_to_fit();
         Ok(text)
     }
 }

@@ -6,13 +6,14 @@ use crate::code::{Flow, Index, Insn, Old};
 use crate::jump_tables;
 use crate::leaves::Registers;
 use crate::object::kind;
-use crate::sets::{ARGUMENTS, Effects, PRESERVED, R15, RAX, RBP, RSP, number, whole};
+use crate::sets::{ARGUMENTS, Effects, PRESERVED, R15, RAX, RBP, RSP, number, numbers, whole};
 use crate::sums::Sums;
 use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 
 /// The known content of a register or a word of the frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Fact {
+    #[default]
     Unknown,
     /// A distance from a stack pointer. Number 0 is the stack pointer at the function's entry.
     /// Other numbers are an instruction's index plus 1, for the stack pointer that it computed.
@@ -39,7 +40,7 @@ const JOINED: u32 = 1 << 31;
 type Indexed = ((u32, i64), usize, u32);
 
 /// Facts at a point of a function.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Facts {
     pub registers: [Fact; 16],
     /// Bit `i`: register `i` was loaded from the frame, as a pointer that a container keeps to
@@ -55,6 +56,19 @@ pub(crate) struct Facts {
     pub sums: Sums,
 }
 
+impl Clone for Facts {
+    fn clone(&self) -> Facts {
+        Facts { slots: self.slots.clone(), indexed: self.indexed.clone(), ..*self }
+    }
+
+    fn clone_from(&mut self, other: &Facts) {
+        let Facts { registers, loaded, slots, indexed, count, sums } = other;
+        (self.registers, self.loaded, self.count, self.sums) = (*registers, *loaded, *count, *sums);
+        self.slots.clone_from(slots);
+        self.indexed.clone_from(indexed);
+    }
+}
+
 impl Facts {
     /// Returns the facts at a function's entry.
     pub(crate) fn entry() -> Facts {
@@ -68,11 +82,24 @@ impl Facts {
 
     /// Keeps the facts that both have, where control comes to a label. Says whether they changed.
     pub(crate) fn join(&mut self, other: &Facts, label: Option<Index>) -> bool {
-        let before = self.clone();
-        let renamed = label.and_then(|label| self.rename_both(other, JOINED | label as u32));
-        let other = renamed.as_ref().unwrap_or(other);
+        let name = label.map(|label| JOINED | label as u32);
+        if let Some(name) = name.filter(|_| self.needs_name(other)) {
+            let (before, mut other) = (self.clone(), other.clone());
+            self.rename_stack(name);
+            other.rename_stack(name);
+            self.join_alike(&other);
+            return *self != before;
+        }
+        self.join_alike(other)
+    }
+
+    /// Keeps the facts that both have. Says whether they changed.
+    fn join_alike(&mut self, other: &Facts) -> bool {
+        let before = (self.slots.len(), self.indexed.len(), self.loaded, self.count, self.sums);
+        let mut changed = false;
         for (mine, theirs) in self.registers.iter_mut().zip(&other.registers) {
             if mine != theirs {
+                changed |= *mine != Fact::Unknown;
                 *mine = Fact::Unknown;
             }
         }
@@ -83,23 +110,28 @@ impl Facts {
         self.loaded |= other.loaded;
         self.count |= other.count;
         self.sums.join(other.sums);
-        *self != before
+        changed || before != (self.slots.len(), self.indexed.len(), self.loaded, self.count, self.sums)
     }
 
-    /// Gives the stack pointer one name if it was computed and has two of them. Returns the other
-    /// facts with that name.
-    fn rename_both(&mut self, other: &Facts, name: u32) -> Option<Facts> {
-        let computed = |facts: &Facts| match facts.registers[RSP] {
+    /// Returns the stack pointer if an instruction computed it.
+    fn computed_stack(&self) -> Option<(u32, i64)> {
+        match self.registers[RSP] {
             Fact::Stack(base, distance) if base != 0 => Some((base, distance)),
             _ => None,
-        };
-        let (mine, theirs) = (computed(self)?, computed(other)?);
-        (mine != theirs).then(|| {
-            let mut other = other.clone();
-            self.rename(mine, name);
-            other.rename(theirs, name);
-            other
-        })
+        }
+    }
+
+    /// Says whether both stack pointers were computed, and have two names.
+    fn needs_name(&self, other: &Facts) -> bool {
+        let both = self.computed_stack().zip(other.computed_stack());
+        both.is_some_and(|(mine, theirs)| mine != theirs)
+    }
+
+    /// Gives a computed stack pointer this name.
+    fn rename_stack(&mut self, name: u32) {
+        if let Some(stack) = self.computed_stack() {
+            self.rename(stack, name);
+        }
     }
 
     /// Lets all places that count from `old` count from a stack pointer at `distance` from it.
@@ -356,7 +388,7 @@ impl Facts {
     }
 
     fn written(&mut self, effects: &Effects) {
-        for number in (0..16).filter(|n| *n != RSP && effects.changes & (1 << *n) != 0) {
+        for number in numbers(effects.changes & !(1 << RSP)) {
             self.registers[number] = Fact::Unknown;
         }
     }
@@ -376,7 +408,7 @@ impl Facts {
                 _ => true,
             }
         });
-        for number in (0..16).filter(|n| *n != RSP && changed & 1 << n != 0) {
+        for number in numbers(changed & !(1 << RSP)) {
             self.registers[number] = Fact::Unknown;
         }
     }

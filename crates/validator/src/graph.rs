@@ -8,12 +8,13 @@ use crate::jump_tables::{self, JumpTables};
 use crate::landings::{Landing, Unwinding};
 use crate::leaves::Leaves;
 use crate::object::{is_function, is_open, is_weak, kind};
-use crate::sets::{AllEffects, Effects, RBP, RSP, effects};
+use crate::sets::{AllEffects, RBP, RSP};
 use crate::system;
 use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
-use iced_x86::{InstructionInfoFactory, Mnemonic, OpKind, Register};
+use iced_x86::{Mnemonic, OpKind, Register};
 use sfi_elf::Place;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 /// The targets of an indirect jump.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,7 +39,7 @@ struct Pending {
 /// The original program's control flow.
 pub(crate) struct Graph {
     /// Effects of each instruction.
-    pub effects: AllEffects,
+    pub effects: Rc<AllEffects>,
     /// Instructions that some code or data names.
     pub label: Vec<bool>,
     /// Instructions where functions begin.
@@ -98,27 +99,27 @@ impl Graph {
     /// Finds the control flow. A taken label is no function if its function comes to it with
     /// something on the stack.
     pub(crate) fn find(context: &Context<'_, '_>, unwinding: &Unwinding) -> Graph {
-        let graph = Graph::with(context, unwinding, &HashSet::new());
+        let effects = Rc::new(AllEffects::of(&context.old.text));
+        let graph = Graph::with(context, unwinding, &effects, &HashSet::new());
         let mut inner = graph.presumed.clone();
         if !inner.is_empty() {
-            let other = Graph::with(context, unwinding, &inner);
+            let other = Graph::with(context, unwinding, &effects, &inner);
             inner.retain(|at| other.facts.get(at).is_some_and(|facts| facts.height() != Some(0)));
         }
-        if inner.is_empty() { graph } else { Graph::with(context, unwinding, &inner) }
+        if inner.is_empty() { graph } else { Graph::with(context, unwinding, &effects, &inner) }
     }
 
     /// Finds the control flow. `inner`: taken labels that are no functions.
-    fn with(context: &Context<'_, '_>, unwinding: &Unwinding, inner: &HashSet<Index>) -> Graph {
+    fn with(
+        context: &Context<'_, '_>,
+        unwinding: &Unwinding,
+        effects: &Rc<AllEffects>,
+        inner: &HashSet<Index>,
+    ) -> Graph {
         let old = &context.old;
         let count = old.text.insns.len();
-        let mut factory = InstructionInfoFactory::new();
-        let effects = old
-            .text
-            .insns
-            .iter()
-            .map(|insn| if insn.is_nop() { Effects::default() } else { effects(&mut factory, &insn.ins) });
         let mut graph = Graph {
-            effects: AllEffects::new(effects),
+            effects: Rc::clone(effects),
             label: vec![false; count],
             entry: vec![false; count],
             presumed: HashSet::new(),
@@ -152,6 +153,11 @@ impl Graph {
     /// The table's targets count from there.
     pub(crate) fn base(&self, section: usize, offset: i64) -> Option<(i64, Index)> {
         self.bases.get(&(section, offset)).copied()
+    }
+
+    /// Says whether there are facts about an instruction, as only labels have them.
+    pub(crate) fn is_head(&self, at: Index) -> bool {
+        self.label[at] && self.facts.contains_key(&at)
     }
 
     /// Says whether a pointer names a label that is no function.
@@ -477,7 +483,7 @@ impl Graph {
                 return;
             }
             let Some(next) = old.text.next(at) else { return };
-            if self.label[next] || self.facts.contains_key(&next) {
+            if self.label[next] {
                 match called {
                     // The call may not return.
                     Some(call) => {

@@ -1,6 +1,7 @@
 //! Sets of registers and flags as bits, and the reads and writes of an original instruction as such
 //! sets.
 
+use crate::code::{Insn, Text};
 use foldhash::{HashMap, HashMapExt};
 use iced_x86::RflagsBits;
 use iced_x86::{Instruction, InstructionInfoFactory, InstructionInfoOptions, Mnemonic, OpAccess, OpKind, Register};
@@ -56,6 +57,15 @@ pub(crate) const fn whole(number: usize) -> Set {
     0x1_0001 << number
 }
 
+/// Returns the numbers of the registers in a set of bits by number.
+pub(crate) fn numbers(mut set: u32) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let lowest = set.trailing_zeros() as usize;
+        set &= set.wrapping_sub(1);
+        (lowest < 32).then_some(lowest)
+    })
+}
+
 /// Returns the set of several whole registers.
 pub(crate) fn wholes(numbers: &[usize]) -> Set {
     numbers.iter().map(|n| whole(*n)).fold(0, |a, b| a | b)
@@ -88,16 +98,18 @@ pub(crate) struct AllEffects {
 }
 
 impl AllEffects {
-    pub(crate) fn new(all: impl Iterator<Item = Effects>) -> AllEffects {
-        let mut known = HashMap::new();
+    pub(crate) fn of(text: &Text) -> AllEffects {
+        let mut factory = InstructionInfoFactory::new();
+        let mut known: HashMap<Effects, u32> = HashMap::new();
         let mut kinds = Vec::new();
-        let number = |effects| {
+        let number = |insn: &Insn| {
+            let effects = if insn.is_nop() { Effects::default() } else { effects(&mut factory, &insn.ins) };
             *known.entry(effects).or_insert_with(|| {
                 kinds.push(effects);
                 kinds.len() as u32 - 1
             })
         };
-        AllEffects { of: all.map(number).collect(), kinds }
+        AllEffects { of: text.insns.iter().map(number).collect(), kinds }
     }
 }
 

@@ -6,7 +6,7 @@
 //! jump to it, and pass it to no function.
 
 use crate::code::{Flow, Index, Old};
-use crate::sets::{Effects, PRESERVED, R15, Set, number};
+use crate::sets::{Effects, PRESERVED, Set, number, numbers};
 use iced_x86::{Mnemonic, OpKind, Register};
 
 /// Registers as bits by number.
@@ -73,7 +73,7 @@ impl Sums {
         let moves = matches!(ins.mnemonic(), Mnemonic::Mov | Mnemonic::Movsxd | Mnemonic::Cdqe | Mnemonic::Cdq);
         // A result of 32 bits is no address, but may be added to one.
         let half = ins.op0_kind() == OpKind::Register && ins.op0_register().is_gpr32();
-        for register in (0..=R15).filter(|register| effects.changes & 1 << register != 0) {
+        for register in numbers(effects.changes) {
             let bit = 1 << register;
             let kept = registers(effects.writes) & bit == 0;
             if !kept {

@@ -54,31 +54,52 @@ pub(crate) struct Values {
     before: Vec<Id>,
     hasher: RandomState,
     junk: u32,
+    /// The chains' last nodes among those that every comparison has.
+    first: [Id; CHAINS],
 }
 
-const CHAINS: usize = 256;
+const CHAINS: usize = 64;
+
+/// Number of nodes that every comparison has: registers and flags.
+const LASTING: usize = 22;
 
 /// The number of no node.
 const NOBODY: Id = Id::MAX;
 
 impl Default for Values {
     fn default() -> Values {
-        Values {
+        let mut values = Values {
             nodes: Vec::new(),
             last: [NOBODY; CHAINS],
             before: Vec::new(),
             hasher: RandomState::default(),
             junk: 0,
-        }
+            first: [NOBODY; CHAINS],
+        };
+        let lasting = (0..16).map(Node::Register).chain((0..6).map(Node::Flag));
+        let ids = lasting.map(|node| values.id(node)).collect::<Vec<_>>();
+        debug_assert!(ids.iter().copied().eq(0..LASTING as Id));
+        values.first = values.last;
+        values
     }
 }
 
 impl Values {
-    /// Forgets everything.
+    /// Forgets everything but registers and flags.
     pub(crate) fn clear(&mut self) {
-        self.nodes.clear();
-        self.before.clear();
-        self.last.fill(NOBODY);
+        self.nodes.truncate(LASTING);
+        self.before.truncate(LASTING);
+        self.last = self.first;
+    }
+
+    /// Returns the general registers of the original program.
+    pub(crate) fn registers() -> [Id; 16] {
+        std::array::from_fn(|number| number as Id)
+    }
+
+    /// Returns the flags of the original program.
+    pub(crate) fn flags() -> [Id; 6] {
+        std::array::from_fn(|number| 16 + number as Id)
     }
 
     /// Returns the number of an expression.
@@ -105,8 +126,11 @@ impl Values {
     /// Returns a value that equals nothing else.
     pub(crate) fn junk(&mut self) -> Id {
         self.junk += 1;
-        let node = Node::Junk(self.junk);
-        self.id(node)
+        let new = self.nodes.len() as Id;
+        // Nobody looks for it, so it is in no chain.
+        self.nodes.push(Node::Junk(self.junk));
+        self.before.push(NOBODY);
+        new
     }
 
     /// Returns a constant.
@@ -236,6 +260,19 @@ impl Values {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn registers_and_flags_outlast_a_comparison() {
+        let mut values = Values::default();
+        let sum = values.sum(Values::registers()[3], Values::flags()[5], 1, 0);
+        values.clear();
+        assert_eq!(values.id(Node::Register(3)), Values::registers()[3]);
+        assert_eq!(values.id(Node::Flag(5)), Values::flags()[5]);
+        let (one, other) = (values.junk(), values.junk());
+        assert_ne!(one, other);
+        assert_eq!(one, sum, "the sum's number is free again");
+        assert_ne!(values.sum(Values::registers()[3], Values::flags()[5], 1, 0), one);
+    }
 
     #[test]
     fn sums_and_bits_have_one_form() {

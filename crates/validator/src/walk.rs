@@ -144,6 +144,8 @@ pub(crate) struct Walk<'x, 'p, 'a> {
     pub compared: usize,
     /// Calls, with the new place after each.
     pub returns: Vec<(Index, (usize, u64))>,
+    /// Facts that nobody needs, for the room of their lists.
+    spare: Facts,
 }
 
 impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
@@ -160,6 +162,7 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
             differences: Vec::new(),
             compared: 0,
             returns: Vec::new(),
+            spare: Facts::default(),
         };
         for at in (0..graph.entry.len()).filter(|&at| graph.entry[at]) {
             walk.deltas.insert(at, 8);
@@ -192,14 +195,11 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
         }
         loop {
             let here = *at;
-            if here != head
-                && self.graph.facts.contains_key(&here)
-                && called.is_some_and(|c| self.graph.endless.contains(&c))
-            {
+            if here != head && self.graph.is_head(here) && called.is_some_and(|c| self.graph.endless.contains(&c)) {
                 self.goes_on(here, &stand.facts)?;
                 return Ok(());
             }
-            if here != head && self.graph.facts.contains_key(&here) {
+            if here != head && self.graph.is_head(here) {
                 self.keeps_slot(stand, &[], true)?;
                 self.arrive(here, stand, block)?;
                 return Ok(());
@@ -248,7 +248,7 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
         let kept = self.context.old.kept[to];
         let (old, mut new) = self.begin(stand, kept, false)?;
         self.run_to(&mut new, stand, end)?;
-        let lost = self.compare(&old, &new, &stand.facts.clone(), kept, &mut stand.delta)?;
+        let lost = self.compare(&old, &new, &stand.facts, kept, &mut stand.delta)?;
         let from = to;
         self.edge(Edge { from, to, lost, after: block.ops.len(), way: Way::Plain }, stand, block)
     }
@@ -301,9 +301,9 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
             && self.is_last(at, new, stand)
         {
             stand.place.1 = new.end();
-            let before = stand.facts.clone();
-            self.step_facts(at, stand);
+            let before = self.facts_before(at, stand);
             self.note(at, &before, stand, effects, 0, block);
+            self.spare = before;
             return Ok(context.old.text.next(at));
         }
         self.long_way(at, stand, block)
@@ -315,11 +315,20 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
         let next = self.context.old.text.next(at);
         new.end() == u64::from(self.context.until[at])
             || self.is_shared(at, stand)
-            || next.is_some_and(|next| self.graph.facts.contains_key(&next))
+            || next.is_some_and(|next| self.graph.is_head(next))
     }
 
+    /// Moves the facts past an instruction.
     pub(crate) fn step_facts(&self, at: Index, stand: &mut Stand) {
         self.graph.step(&self.context.old, at, &mut stand.facts);
+    }
+
+    /// Moves the facts past an instruction, and returns those before it.
+    fn facts_before(&mut self, at: Index, stand: &mut Stand) -> Facts {
+        let mut before = std::mem::take(&mut self.spare);
+        before.clone_from(&stand.facts);
+        self.step_facts(at, stand);
+        before
     }
 
     /// Returns the end of the code that serves an instruction, given the walk's place. After a jump
@@ -394,14 +403,11 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
             let end = self.stretch(last, stand);
             self.run_to(&mut new, stand, end)?;
         }
-        let mut facts = stand.facts.clone();
-        std::mem::swap(&mut facts, &mut stand.facts);
-        self.step_facts(at, stand);
+        let facts = self.facts_before(at, stand);
         if last != at {
             self.step_facts(last, stand);
         }
-        let after = stand.facts.clone();
-        let lost = match self.compare(&old, &new, &after, kept, &mut stand.delta) {
+        let lost = match self.compare(&old, &new, &stand.facts, kept, &mut stand.delta) {
             Ok(lost) => lost,
             Err(difference) => {
                 stand.place = before;
@@ -411,6 +417,7 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
         let (held, lost) = held::find(&mut self.values, (&old, &new), kept, lost);
         stand.held = held;
         self.note(at, &facts, stand, effects, lost, block);
+        self.spare = facts;
         Ok(context.old.text.next(last))
     }
 
@@ -475,8 +482,7 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
     ) -> Result<(Machine, Machine), Difference> {
         let values = &mut self.values;
         values.clear();
-        let registers: [_; 16] = std::array::from_fn(|n| values.id(Node::Register(n as u8)));
-        let flags = std::array::from_fn(|n| values.id(Node::Flag(n as u8)));
+        let (registers, flags) = (Values::registers(), Values::flags());
         let mut old = Machine {
             registers,
             flags,
