@@ -557,6 +557,19 @@ fn arrays_of_slots_lead_to_the_cases_of_a_switch() {
 }
 
 #[test]
+fn a_slot_of_an_array_is_no_pointer_of_a_function() {
+    // A switch leads to the beginning of `case`, and a register holds the address of `named`.
+    let functions =
+        ".text\n7:\n".to_owned() + &function("case", "mov $1,%eax\nret") + &function("named", "mov $2,%eax\nret");
+    let run = function("run", "lea named(%rip),%rcx\nmov $3,%eax\nret");
+    let text = functions + &run + &switch("pick", [3, 4], ".quad 7b, 1b");
+    let world = build(spec(&text)).unwrap();
+    let domain = world.domain("a").unwrap();
+    assert!(domain.symbol("named").is_some());
+    assert_eq!(domain.symbol("case"), None);
+}
+
+#[test]
 fn a_slot_of_an_array_holds_a_boundary() {
     let error = fail(spec(&switch("run", [1, 2], ".quad 1b, 2b + 1")));
     assert!(error.contains("SFI-T02"), "{error}");
