@@ -1,7 +1,8 @@
 //! `cargo xtask bench`: whole programs in domains against the same programs natively.
 //!
-//! Both sides have one compiler, one libc (static musl), one set of flags, and one `malloc` on
-//! memory that is not given back. So rounds measure code and not page faults. `stock` objects are
+//! Both sides have one compiler, one libc (static musl), one set of flags, one `malloc` on memory
+//! that is not given back, and one `memcpy`. So rounds measure code, and neither page faults nor
+//! musl's string instructions. `stock` objects are
 //! compiled as for the native program, `fixed` ones with `-ffixed-r15` too. A round lasts about
 //! [`ROUND`] nanoseconds.
 //!
@@ -37,7 +38,7 @@ use table::{PROGRAMS, Program};
 /// Sources that are programs of their own and not parts of a library.
 const MAINS: [&str; 2] = ["lua.c", "luac.c"];
 /// Files that each program has besides its own.
-const HARNESS: [&str; 2] = ["main", "heap"];
+const HARNESS: [&str; 3] = ["main", "heap", "copy"];
 const COMPILER: &str = "musl-gcc";
 /// The layouts: bytes by which the program's code is shifted.
 const SHIFTS: [u32; 5] = [16, 32, 64, 208, 1072];
@@ -254,7 +255,7 @@ fn measure(program: &Program, setting: &Setting, work: &Path) -> anyhow::Result<
     };
     let texts = VARIANTS.par_iter().map(growth).collect::<Result<_, _>>()?;
     let foreign = match &setting.wasmtime {
-        Some(_) => Some(wasm::build((&files, [&here.join("main.c"), &here.join("heap.c")]), &flags, here, work)?),
+        Some(_) => Some(wasm::build(&files, &flags, here, work)?),
         None => None,
     };
     let columns = 1 + VARIANTS.len() + if foreign.is_some() { FOREIGN.len() } else { 0 };

@@ -1,5 +1,6 @@
 //! A program as WebAssembly: compiled by clang, and run by wasm2c's C code and by Wasmtime.
 
+use crate::HARNESS;
 use anyhow::Context;
 use rayon::prelude::*;
 use sfi_benches::compile::run;
@@ -16,16 +17,11 @@ pub(crate) struct Built {
 
 /// Builds all forms. A program that WASI's libc cannot build (`setjmp`) has no module, which is
 /// said on standard error.
-pub(crate) fn build(
-    (files, harness): (&[PathBuf], [&Path; 2]),
-    flags: &[String],
-    here: &Path,
-    work: &Path,
-) -> anyhow::Result<Built> {
-    let [main, heap] = harness;
+pub(crate) fn build(files: &[PathBuf], flags: &[String], here: &Path, work: &Path) -> anyhow::Result<Built> {
     let resources = run(Command::new("clang").arg("-print-resource-dir"))?;
-    let all: Vec<&Path> = files.iter().map(PathBuf::as_path).chain([main, heap]).collect();
-    let compiled = |(number, file): (usize, &&Path)| -> anyhow::Result<PathBuf> {
+    let [main, heap, copy] = HARNESS.map(|name| here.join(name).with_extension("c"));
+    let all: Vec<&PathBuf> = files.iter().chain([&main, &heap, &copy]).collect();
+    let compiled = |(number, file): (usize, &&PathBuf)| -> anyhow::Result<PathBuf> {
         let object = work.join(format!("clang-{number}.o"));
         let mut command = Command::new("clang");
         command.args(["-O2", "-w", "-fPIE", "-fno-asynchronous-unwind-tables", "-nostdinc"]);
@@ -40,19 +36,19 @@ pub(crate) fn build(
     let mut command = Command::new("clang");
     command.args(["--target=wasm32-wasi", "-O2", "-w", "-mexec-model=reactor", "-Wl,--export=work"]);
     command.args(["-D_WASI_EMULATED_GETPID", "-lwasi-emulated-getpid"]);
-    command.args(flags).args(files).arg(heap).arg(here.join("wasi.c")).arg("-o").arg(&module).arg("-lm");
+    command.args(flags).args(files).arg(&heap).arg(here.join("wasi.c")).arg("-o").arg(&module).arg("-lm");
     if let Err(error) = run(&mut command) {
         let text = format!("{error:#}");
         let why = text.split("error: ").nth(1).and_then(|why| why.lines().next()).unwrap_or("no reason");
         eprintln!("no WebAssembly of {}: {why}", work.display());
         return Ok(Built { clang, wasm2c: None, module: None });
     }
-    let wasm2c = wasm2c(&module, here, work)?;
+    let wasm2c = wasm2c(&module, &copy, here, work)?;
     Ok(Built { clang, wasm2c: Some(wasm2c), module: Some(module) })
 }
 
-/// Builds a native program of a module's C code.
-fn wasm2c(module: &Path, here: &Path, work: &Path) -> anyhow::Result<PathBuf> {
+/// Builds a native program of a module's C code, which copies by the functions in `copy`.
+fn wasm2c(module: &Path, copy: &Path, here: &Path, work: &Path) -> anyhow::Result<PathBuf> {
     let code = work.join("module.c");
     run(Command::new("wasm2c").args(["-n", "bench"]).arg(module).arg("-o").arg(&code))?;
     let header = std::fs::read_to_string(work.join("module.h"))?;
@@ -71,7 +67,7 @@ fn wasm2c(module: &Path, here: &Path, work: &Path) -> anyhow::Result<PathBuf> {
     let output = work.join("wasm2c");
     let mut command = Command::new("musl-gcc");
     command.args(["-O2", "-w", "-fPIE", "-static", "-I"]).arg(work).args(["-idirafter", "/usr/include"]);
-    command.arg(here.join("wasm.c")).arg(&code).arg("/usr/share/wabt/wasm2c/wasm-rt-impl.c");
+    command.arg(here.join("wasm.c")).arg(copy).arg(&code).arg("/usr/share/wabt/wasm2c/wasm-rt-impl.c");
     run(command.args(["-I", "/usr/share/wabt/wasm2c", "-o"]).arg(&output).arg("-lm"))?;
     Ok(output)
 }
