@@ -1,8 +1,8 @@
 //! `cargo xtask bench --tools`: the speed of the rewriter, the verifier and the loader on archives
-//! of the system, and the memory of `sfi rewrite`.
+//! of the system, and the memory of `sfi rewrite`, with the validator's proof and without.
 //!
 //! The argument is the `sfi` binary. Each figure is the best of several rounds. Rewriting counts
-//! the time of one thread and is not validated.
+//! the time of one thread. The archives are not validated.
 
 use anyhow::{Context, ensure};
 use sfi_contract::Mode;
@@ -81,19 +81,10 @@ fn large(directory: &Path) -> anyhow::Result<PathBuf> {
     Ok(object)
 }
 
-/// Prints the time and the peak of memory of rewriting one large object, and the time to load it.
-fn large_object(sfi: &Path) -> anyhow::Result<()> {
-    let directory = tempfile::tempdir()?;
-    let object = large(directory.path())?;
-    let rewritten = directory.path().join("large.sfi.o");
-    let size = std::fs::metadata(&object)?.len();
+/// Returns the time of a command and its peak of memory, in bytes.
+fn measured(command: &mut Command) -> anyhow::Result<(Duration, u64)> {
     let start = Instant::now();
-    let mut child = Command::new(sfi)
-        .args(["rewrite", "--no-validate", "-o"])
-        .arg(&rewritten)
-        .arg(&object)
-        .spawn()
-        .context("sfi does not start")?;
+    let mut child = command.spawn().context("sfi does not start")?;
     let mut peak = 0;
     // The kernel counts the peak, and the child tells it until it ends.
     let status = loop {
@@ -104,9 +95,22 @@ fn large_object(sfi: &Path) -> anyhow::Result<()> {
         std::thread::sleep(Duration::from_millis(1));
     };
     ensure!(status.success(), "sfi rewrite failed");
-    let time = start.elapsed();
-    println!("| rewrite an object of {:.1} MB, ms | {:.0} |", size as f64 / 1e6, time.as_secs_f64() * 1e3);
-    println!("| its peak of memory, MB | {:.0} |", peak as f64 / 1e6);
+    Ok((start.elapsed(), peak))
+}
+
+/// Prints the time and the peak of memory of rewriting one large object, with the proof and
+/// without, and the time to load it.
+fn large_object(sfi: &Path) -> anyhow::Result<()> {
+    let directory = tempfile::tempdir()?;
+    let object = large(directory.path())?;
+    let rewritten = directory.path().join("large.sfi.o");
+    let size = std::fs::metadata(&object)?.len();
+    for (what, proof) in [("rewrite", &["--no-validate"][..]), ("rewrite and prove", &[])] {
+        let mut command = Command::new(sfi);
+        let (time, peak) = measured(command.arg("rewrite").args(proof).arg("-o").arg(&rewritten).arg(&object))?;
+        println!("| {what} an object of {:.1} MB, ms | {:.0} |", size as f64 / 1e6, time.as_secs_f64() * 1e3);
+        println!("| its peak of memory, MB | {:.0} |", peak as f64 / 1e6);
+    }
     let bytes = std::fs::read(&rewritten)?;
     let text: u64 = {
         use object::{Object, ObjectSection};
