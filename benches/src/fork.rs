@@ -74,11 +74,11 @@ pub fn unpin() -> Result<()> {
 /// Gives the calling thread a priority over all ordinary threads, or takes it back. Threads and
 /// processes that it starts are ordinary: one that computes would keep this one from running.
 pub fn real_time(on: bool) -> Result<()> {
-    let (policy, priority) =
+    let (policy, priority): (i32, i32) =
         if on { (libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, 10) } else { (libc::SCHED_OTHER, 0) };
-    let parameters = libc::sched_param { sched_priority: priority };
-    // SAFETY: the parameters live during the call.
-    check(unsafe { libc::sched_setscheduler(0, policy, &parameters) }).map(drop)
+    // The kernel's record is the priority alone. musl's function only fails.
+    // SAFETY: the priority lives during the call.
+    check(unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, policy, &raw const priority) } as i32).map(drop)
 }
 
 /// A child process, which ends when the value is dropped.

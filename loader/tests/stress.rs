@@ -450,8 +450,12 @@ fn run(objects: Objects, seed: u64, calls: u64) -> Objects {
 
 /// Returns mappings, files, and resident bytes of this process.
 fn held() -> (usize, usize, usize) {
+    // musl gives memory back at once.
     // SAFETY: no other thread of this process allocates now.
-    unsafe { libc::malloc_trim(0) };
+    #[cfg(target_env = "gnu")]
+    unsafe {
+        libc::malloc_trim(0)
+    };
     let text = std::fs::read_to_string("/proc/self/statm").unwrap();
     let resident = text.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096;
     (common::maps().len(), std::fs::read_dir("/proc/self/fd").unwrap().count(), resident)

@@ -35,6 +35,10 @@ const LARGE_FILE: i32 = 0o100_000;
 /// Number of attempts to open or make a file that other processes make and remove.
 const TRIES: u32 = 100;
 
+/// The request for the size of a terminal's window (Linux, asm-generic/ioctls.h). C libraries
+/// declare it with different types.
+const WINDOW_SIZE: u64 = 0x5413;
+
 /// Returns the look-up that `open` makes for its path.
 fn opening(flags: i32) -> (Last, Intent) {
     let exclusive = flags & libc::O_CREAT != 0 && flags & libc::O_EXCL != 0;
@@ -262,7 +266,7 @@ pub(crate) fn read_link(path: &Found, cx: &mut HostCall<'_>, out: u64, length: u
 /// `ioctl`: answers the size of a terminal's window, with which `isatty` recognises terminals.
 pub(crate) fn ioctl(cx: &mut HostCall<'_>, files: &Descriptors, fd: u64, request: u64, out: u64) -> Result<u64, Errno> {
     let fd = files.get(fd)?;
-    if request != libc::TIOCGWINSZ {
+    if request != WINDOW_SIZE {
         return Err(Errno::NOTTY);
     }
     let size = rustix::termios::tcgetwinsize(fd)?;

@@ -3,6 +3,7 @@
 
 use crate::clock::Clock;
 use crate::errno::Errno;
+use rustix::process::Resource;
 use sfi_loader::HostCall;
 
 /// The domain's process and thread number.
@@ -52,11 +53,16 @@ pub(crate) fn limit(
     if resource >= KINDS {
         return Err(Errno::INVAL);
     }
-    let value = match resource as u32 {
-        libc::RLIMIT_NOFILE => descriptors as u64,
-        libc::RLIMIT_DATA | libc::RLIMIT_AS => heap,
-        libc::RLIMIT_CORE | libc::RLIMIT_NPROC => 0,
-        _ => u64::MAX,
+    // C libraries declare the numbers with different types.
+    let is = |kind: Resource| resource == kind as u64;
+    let value = if is(Resource::Nofile) {
+        descriptors as u64
+    } else if is(Resource::Data) || is(Resource::As) {
+        heap
+    } else if is(Resource::Core) || is(Resource::Nproc) {
+        0
+    } else {
+        u64::MAX
     };
     let limits = [value.to_le_bytes(), value.to_le_bytes()].concat();
     if new != 0 && cx.read(new, limits.len())? != limits {

@@ -3,6 +3,7 @@
 
 mod support;
 
+use rustix::process::Resource;
 use sfi_arbitration::{ARGUMENT_BYTES, Policy, Quota, Stdio};
 use support::{BUFFER, Bench};
 
@@ -121,13 +122,13 @@ fn the_number_of_mappings_is_bounded() {
 fn limits_stay() {
     let mut bench = Bench::new(Policy::default(), Stdio::default());
     let (old, new) = (bench.at(BUFFER), bench.at(BUFFER + 64));
-    let set = |bench: &mut Bench, kind: u32, limits: [u64; 2]| {
+    let set = |bench: &mut Bench, kind: u64, limits: [u64; 2]| {
         bench.put(BUFFER + 64, &limits.map(u64::to_le_bytes).concat());
-        bench.ask(libc::SYS_prlimit64, &[0, kind.into(), new, old])
+        bench.ask(libc::SYS_prlimit64, &[0, kind, new, old])
     };
     let refused = -i64::from(libc::EPERM);
-    for kind in [libc::RLIMIT_CORE, libc::RLIMIT_DATA, libc::RLIMIT_NOFILE, libc::RLIMIT_STACK] {
-        assert_eq!(bench.ask(libc::SYS_prlimit64, &[0, kind.into(), 0, old]), 0, "{kind}");
+    for kind in [Resource::Core, Resource::Data, Resource::Nofile, Resource::Stack].map(|kind| kind as u64) {
+        assert_eq!(bench.ask(libc::SYS_prlimit64, &[0, kind, 0, old]), 0, "{kind}");
         let limit = u64::from_le_bytes(bench.get(BUFFER, 8).try_into().unwrap());
         assert_eq!(bench.get(BUFFER, 16), [limit, limit].map(u64::to_le_bytes).concat(), "{kind}");
         assert_eq!(set(&mut bench, kind, [limit; 2]), 0, "{kind}");
@@ -135,7 +136,7 @@ fn limits_stay() {
             assert_eq!(set(&mut bench, kind, other), refused, "{kind}");
         }
     }
-    let core = u64::from(libc::RLIMIT_CORE);
+    let core = Resource::Core as u64;
     assert_eq!(bench.ask(libc::SYS_prlimit64, &[0, core, 1 << 40, 0]), -i64::from(libc::EFAULT));
     assert_eq!(bench.ask(libc::SYS_prlimit64, &[2, core, 0, old]), refused);
 }

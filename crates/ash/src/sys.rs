@@ -80,7 +80,8 @@ pub(crate) fn receive(fd: BorrowedFd<'_>, view: &View, places: &[usize], room: u
         header.msg_iov = &raw mut parts[index];
         header.msg_iovlen = 1;
     }
-    let flags = libc::MSG_DONTWAIT | libc::MSG_TRUNC;
+    // musl declares them without a sign.
+    let flags = (libc::MSG_DONTWAIT | libc::MSG_TRUNC) as _;
     // SAFETY: the headers lead to arrays that live during the call, and to places of the view, to
     // which no reference exists.
     let count = check(unsafe {
