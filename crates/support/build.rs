@@ -182,8 +182,8 @@ fn build(kind: Kind, mode: Mode) -> Result<Vec<u8>, Box<dyn std::error::Error>> 
     make(&functions, first, kind == Kind::Library)
 }
 
-/// Functions that other objects may replace.
-const REPLACED: [&str; 2] = [AT_EXIT, "dlsym"];
+/// Functions that other objects may replace. A program may have its own ones where it may natively.
+const REPLACED: [&str; 6] = [AT_EXIT, "dlsym", "memmove", "posix_spawn", "posix_spawnp", "vfork"];
 
 /// Returns an archive with one object, for linkers that take only needed members.
 fn archive(mut object: Vec<u8>) -> Vec<u8> {

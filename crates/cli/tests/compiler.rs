@@ -124,6 +124,35 @@ fn r15_is_reserved_where_the_compiler_can() {
     }
 }
 
+/// A program with its own versions of functions that domains get in place of musl's.
+const OWN: &str = "#include <spawn.h>\n#include <stdio.h>\n#include <unistd.h>\n\
+    static int moves;\n\
+    void *memmove(void *to, const void *from, size_t n) {\n\
+        char *t = to; const char *f = from; moves++;\n\
+        if (t < f) while (n--) *t++ = *f++; else while (n--) t[n] = f[n];\n\
+        return to;\n\
+    }\n\
+    int posix_spawn(pid_t *a, const char *b, const posix_spawn_file_actions_t *c, const posix_spawnattr_t *d,\n\
+        char *const e[], char *const f[]) { return 42; }\n\
+    pid_t vfork(void) { return 7; }\n\
+    int main(void) {\n\
+        char s[] = \"abcdef\";\n\
+        memmove(s + 2, s, 4);\n\
+        printf(\"%s %d %d %d\\n\", s, moves, posix_spawn(0, 0, 0, 0, 0, 0), (int)vfork());\n\
+        return 17;\n\
+    }\n";
+
+#[test]
+fn programs_have_their_own_versions_of_libc_functions() {
+    let bench = bench();
+    bench.write("own.c", OWN.as_bytes());
+    for mode in ["write", "full"] {
+        let flags = ["-O1", "-fno-builtin", "-fno-tree-loop-distribute-patterns"];
+        build(&bench, "musl-gcc", mode, &[&flags[..], &["own.c", "-o", "own"]].concat());
+        check(&bench, mode, "own", "ababcd 1 42 7\n");
+    }
+}
+
 #[test]
 fn archives_of_its_objects_link() {
     let bench = bench();
