@@ -71,10 +71,10 @@ pub struct Archive {
     pub text: Option<f64>,
 }
 
-/// Returns a number as a table has it, with some digits after the point.
-pub fn rounded(value: f64, digits: i32) -> f64 {
-    let unit = 10_f64.powi(digits);
-    (value * unit).round() / unit
+/// Returns a number as a table has it, with some digits after the point. A half, as in 1.0625, goes
+/// to the even digit there.
+pub fn rounded(value: f64, digits: usize) -> f64 {
+    format!("{value:.digits$}").parse().unwrap_or(value)
 }
 
 /// Writes figures, a record to a line.
