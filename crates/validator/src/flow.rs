@@ -12,7 +12,8 @@ use crate::context::Context;
 use crate::graph::Graph;
 use crate::report::Verdict;
 use crate::sets::{
-    ALL, ALL_FLAGS, ARGUMENTS, COUNT, OF_ALL_BYTES, PRESERVED, R11, RAX, RBP, RESULTS, Set, names, rest, whole, wholes,
+    ALL, ALL_FLAGS, ARGUMENTS, COUNT, OF_ALL_BYTES, PRESERVED, R11, RAX, RBP, RESULTS, Set, names, numbers, rest,
+    whole, wholes,
 };
 use crate::walk::{Block, Callee, Op, Way};
 use foldhash::{HashMap, HashMapExt};
@@ -256,7 +257,7 @@ impl Function<'_, '_, '_> {
 
     /// Reports a fault if caller and callee keep registers in different places.
     fn moved(&mut self, at: Index, moved: u32, callee: Summary, who: &str) {
-        let list = |set: u32| names((0..16).filter(|r| set & (1 << r) != 0).map(whole).fold(0, |a, b| a | b));
+        let list = |set: u32| names(numbers(set).map(whole).fold(0, |a, b| a | b));
         let (taken, unkept) = (moved & callee.taken, moved & callee.unkept);
         if taken != 0 {
             self.fault(at, || format!("{who} takes {} of its caller, which lives elsewhere", list(taken)));

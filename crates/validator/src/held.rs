@@ -5,7 +5,7 @@
 use crate::alike::RegisterPlace;
 use crate::code::Kept;
 use crate::machine::Machine;
-use crate::sets::{Effects, RSP, Set, rest, whole};
+use crate::sets::{Effects, RSP, Set, numbers, rest, whole};
 use crate::value::{Id, Values};
 use sfi_contract::layout::TCB_R15;
 
@@ -23,12 +23,11 @@ impl Held {
     /// Says whether an instruction leaves the copies alone, if the new program does the same with
     /// its registers.
     pub(crate) fn survives(&self, effects: &Effects, kept: Kept) -> bool {
-        let changes = |register: &usize| effects.changes & 1 << register != 0;
         let held = |register| match kept.place(register) {
             RegisterPlace::Register(to) => self.registers & 1 << to != 0,
             RegisterPlace::Home => false,
         };
-        self.registers == 0 || self.of == kept && !(0..16).filter(changes).any(held)
+        self.registers == 0 || self.of == kept && !numbers(effects.changes).any(held)
     }
 
     /// Gives the new program its copies before an instruction.
@@ -40,8 +39,10 @@ impl Held {
                 None => new.cells = vec![(TCB_R15.symbolic(), junk)],
             }
         }
-        for register in (0..16).filter(|register| self.of == kept && self.registers & 1 << register != 0) {
-            new.registers[register] = old.registers[kept.homed()];
+        if self.of == kept {
+            for register in numbers(self.registers) {
+                new.registers[register] = old.registers[kept.homed()];
+            }
         }
     }
 }

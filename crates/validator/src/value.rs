@@ -2,6 +2,7 @@
 //! instruction. Equal expressions have equal numbers.
 
 use crate::object::Spot;
+use crate::sets::FLAGS;
 use foldhash::fast::RandomState;
 use iced_x86::{Mnemonic, Register};
 use std::hash::BuildHasher;
@@ -60,8 +61,10 @@ pub(crate) struct Values {
 
 const CHAINS: usize = 64;
 
-/// Number of nodes that every comparison has: registers and flags.
-const LASTING: usize = 22;
+/// Number of general registers, which are the first nodes of every comparison. Flags follow.
+const REGISTERS: usize = 16;
+/// Number of nodes that every comparison has.
+const LASTING: usize = REGISTERS + FLAGS.len();
 
 /// The number of no node.
 const NOBODY: Id = Id::MAX;
@@ -76,9 +79,12 @@ impl Default for Values {
             junk: 0,
             first: [NOBODY; CHAINS],
         };
-        let lasting = (0..16).map(Node::Register).chain((0..6).map(Node::Flag));
-        let ids = lasting.map(|node| values.id(node)).collect::<Vec<_>>();
-        debug_assert!(ids.iter().copied().eq(0..LASTING as Id));
+        for register in 0..REGISTERS {
+            values.id(Node::Register(register as u8));
+        }
+        for flag in 0..FLAGS.len() {
+            values.id(Node::Flag(flag as u8));
+        }
         values.first = values.last;
         values
     }
@@ -93,13 +99,13 @@ impl Values {
     }
 
     /// Returns the general registers of the original program.
-    pub(crate) fn registers() -> [Id; 16] {
+    pub(crate) fn registers() -> [Id; REGISTERS] {
         std::array::from_fn(|number| number as Id)
     }
 
     /// Returns the flags of the original program.
-    pub(crate) fn flags() -> [Id; 6] {
-        std::array::from_fn(|number| 16 + number as Id)
+    pub(crate) fn flags() -> [Id; FLAGS.len()] {
+        std::array::from_fn(|number| (REGISTERS + number) as Id)
     }
 
     /// Returns the number of an expression.

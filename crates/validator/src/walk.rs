@@ -195,14 +195,12 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
         }
         loop {
             let here = *at;
-            if here != head && self.graph.is_head(here) && called.is_some_and(|c| self.graph.endless.contains(&c)) {
-                self.goes_on(here, &stand.facts)?;
-                return Ok(());
-            }
             if here != head && self.graph.is_head(here) {
+                if called.is_some_and(|call| self.graph.endless.contains(&call)) {
+                    return self.goes_on(here, &stand.facts);
+                }
                 self.keeps_slot(stand, &[], true)?;
-                self.arrive(here, stand, block)?;
-                return Ok(());
+                return self.arrive(here, stand, block);
             }
             let insn = &self.context.old.text.insns[here];
             let has_code = !insn.is_nop() && self.context.has_code(here);
