@@ -40,9 +40,6 @@ const SIZE: usize = SOFTWARE + 16;
 const COMPONENTS: usize = 512;
 const MAGIC: u32 = 0x4650_5853;
 
-/// Words of registers in the machine's context, before the pointer to the floating-point state.
-const GREGS: usize = 23;
-
 /// Says whether the running thread's domain is to be interrupted. Async-signal-safe.
 pub(crate) fn is_wanted(context: &Context) -> bool {
     watch::of(context).is_some_and(Watch::is_interruption_wanted)
@@ -54,9 +51,11 @@ pub(crate) fn is_wanted(context: &Context) -> bool {
 /// # Safety
 /// `machine` is what the kernel passed to a signal handler that runs now.
 unsafe fn floats(machine: &ucontext_t, most: usize) -> Option<(*mut u8, usize)> {
-    // The pointer lies behind the 23 registers (Linux, asm/sigcontext.h). musl gives it no name.
+    let context = &raw const machine.uc_mcontext;
+    // The pointer lies behind the registers, with which the context begins (Linux,
+    // asm/sigcontext.h). musl gives it no name.
     // SAFETY: the kernel's record has it, and so has the type of either C library.
-    let state = unsafe { (&raw const machine.uc_mcontext).cast::<*mut u8>().add(GREGS).read() };
+    let state = unsafe { context.byte_add(size_of_val(&machine.uc_mcontext.gregs)).cast::<*mut u8>().read() };
     if state.is_null() {
         return None;
     }
