@@ -105,9 +105,9 @@ fn large_object(sfi: &Path) -> anyhow::Result<()> {
     let object = large(directory.path())?;
     let rewritten = directory.path().join("large.sfi.o");
     let size = std::fs::metadata(&object)?.len();
-    for (what, proof) in [("rewrite", &["--no-validate"][..]), ("rewrite and prove", &[])] {
+    for (what, options) in [("rewrite", &["--no-validate"][..]), ("rewrite and prove", &[])] {
         let mut command = Command::new(sfi);
-        let (time, peak) = measured(command.arg("rewrite").args(proof).arg("-o").arg(&rewritten).arg(&object))?;
+        let (time, peak) = measured(command.arg("rewrite").args(options).arg("-o").arg(&rewritten).arg(&object))?;
         println!("| {what} an object of {:.1} MB, ms | {:.0} |", size as f64 / 1e6, time.as_secs_f64() * 1e3);
         println!("| its peak of memory, MB | {:.0} |", peak as f64 / 1e6);
     }

@@ -25,11 +25,11 @@ static inline void copy_small(unsigned char *to, const unsigned char *from, size
     }
 }
 
-/* The barriers keep compilers from making calls of these functions out of their loops. */
-void *memcpy(void *restrict target, const void *restrict source, size_t size) {
-    unsigned char *to = target;
-    const unsigned char *from = source;
-    if (size < PIECE) return copy_small(to, from, size), target;
+/* The barriers keep compilers from making calls of memcpy and memmove out of the loops. */
+
+/* Copies a piece or more from the beginning to the end. The blocks may overlap if `to` is lower:
+ * each piece is read before one is written over it. */
+static inline void copy_up(unsigned char *to, const unsigned char *from, size_t size) {
     piece last = *(const piece *)(from + size - PIECE);
     unsigned char *end = to + size - PIECE;
     for (; to < end; to += PIECE, from += PIECE) {
@@ -37,28 +37,27 @@ void *memcpy(void *restrict target, const void *restrict source, size_t size) {
         __asm__("" : "+r"(from));
     }
     *(piece *)end = last;
-    return target;
 }
 
-void *memmove(void *target, const void *source, size_t size) {
-    unsigned char *to = target;
-    const unsigned char *from = source;
-    if (size < PIECE) return copy_small(to, from, size), target;
-    piece first = *(const piece *)from, last = *(const piece *)(from + size - PIECE);
-    if ((uintptr_t)to - (uintptr_t)from >= size) {
-        unsigned char *end = to + size - PIECE;
-        unsigned char *at = to;
-        for (; at < end; at += PIECE, from += PIECE) {
-            *(piece *)at = *(const piece *)from;
-            __asm__("" : "+r"(from));
-        }
-        *(piece *)end = last;
-    } else {
-        for (size_t left = size - PIECE; left > 0; left = left > PIECE ? left - PIECE : 0) {
-            *(piece *)(to + left) = *(const piece *)(from + left);
-            __asm__("" : "+r"(from));
-        }
-        *(piece *)to = first;
+/* The same from the end to the beginning, if `to` is higher. */
+static inline void copy_down(unsigned char *to, const unsigned char *from, size_t size) {
+    piece first = *(const piece *)from;
+    for (size_t left = size - PIECE; left > 0; left = left > PIECE ? left - PIECE : 0) {
+        *(piece *)(to + left) = *(const piece *)(from + left);
+        __asm__("" : "+r"(from));
     }
-    return target;
+    *(piece *)to = first;
+}
+
+void *memcpy(void *restrict to, const void *restrict from, size_t size) {
+    if (size < PIECE) copy_small(to, from, size);
+    else copy_up(to, from, size);
+    return to;
+}
+
+void *memmove(void *to, const void *from, size_t size) {
+    if (size < PIECE) copy_small(to, from, size);
+    else if ((uintptr_t)to - (uintptr_t)from >= size) copy_up(to, from, size);
+    else copy_down(to, from, size);
+    return to;
 }

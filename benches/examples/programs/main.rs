@@ -2,9 +2,8 @@
 //!
 //! Both sides have one compiler, one libc (static musl), one set of flags, one `malloc` on memory
 //! that is not given back, and one `memcpy`. So rounds measure code, and neither page faults nor
-//! musl's string instructions. `stock` objects are
-//! compiled as for the native program, `fixed` ones with `-ffixed-r15` too. A round lasts about
-//! [`ROUND`] nanoseconds.
+//! musl's string instructions. `stock` objects are compiled as for the native program, `fixed` ones
+//! with `-ffixed-r15` too. A round lasts about [`ROUND`] nanoseconds.
 //!
 //! Each of five layouts shifts the program's code by some bytes. In each layout, several processes
 //! of all variants run in turn on one processor, and the fastest round of a process counts. Ratios
