@@ -11,7 +11,7 @@ use std::process::Command;
 /// it is linked statically. Cargo optimises a library as a whole only if it makes no other form.
 const PARTS: [(&[&str], &str, &str, bool); 2] = [
     (&["build", "-p", "sfi-cli"], "dist", "sfi", true),
-    (&["rustc", "-p", "sfi-capi", "--lib", "--crate-type", "staticlib"], "library", "libsfi.a", false),
+    (&["rustc", "-p", "sfi-capi", "--lib", "--crate-type", "staticlib"], "libsfi", "libsfi.a", false),
 ];
 /// The shared library, which is linked from the static one.
 pub const SHARED: &str = "libsfi.so.0";
