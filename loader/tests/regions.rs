@@ -231,6 +231,7 @@ fn worlds_and_the_host_share_the_memory_of_a_region_file() {
         assert!(world.memory("side").unwrap().write_from(pointer, &other, offset, 16).is_err());
     }
     let mut world = build(Access::Read);
+    let at = world.domain("side").unwrap().symbol("list").unwrap().0;
     assert!(world.memory("side").unwrap().write_from(at, &other, 0, 16).is_err(), "a region that it only reads");
     assert!(RegionFile::create(0).is_err());
 }
