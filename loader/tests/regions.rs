@@ -198,8 +198,9 @@ fn worlds_and_the_host_share_the_memory_of_a_region_file() {
         World::builder().region_file("list", &file).region("hash", 1 << 16).domain(side).build().unwrap()
     };
     let (mut writer, mut reader) = (build(Access::ReadWrite), build(Access::Read));
+    let list = |world: &World| world.domain("side").unwrap().symbol("list").unwrap().0;
     let call = |world: &mut World, name: &str, argument: u64| {
-        let at = world.domain("side").unwrap().symbol("list").unwrap().0;
+        let at = list(world);
         let function: TypedFn<fn(u64, u64) -> u64> = world.domain("side").unwrap().export(name).unwrap();
         function.call(world, (at + 4096, argument))
     };
@@ -223,7 +224,7 @@ fn worlds_and_the_host_share_the_memory_of_a_region_file() {
     assert!(other.copy_from(4089, &view, 0, 8).is_err());
     assert!(other.copy_from(0, &view, 8185, 8).is_err());
     let mut world = build(Access::ReadWrite);
-    let at = world.domain("side").unwrap().symbol("list").unwrap().0;
+    let at = list(&world);
     world.memory("side").unwrap().write_from(at + 4096, &other, 4080, 16).unwrap();
     view.read(4104, &mut word).unwrap();
     assert_eq!(u64::from_le_bytes(word), 8);
@@ -231,7 +232,7 @@ fn worlds_and_the_host_share_the_memory_of_a_region_file() {
         assert!(world.memory("side").unwrap().write_from(pointer, &other, offset, 16).is_err());
     }
     let mut world = build(Access::Read);
-    let at = world.domain("side").unwrap().symbol("list").unwrap().0;
+    let at = list(&world);
     assert!(world.memory("side").unwrap().write_from(at, &other, 0, 16).is_err(), "a region that it only reads");
     assert!(RegionFile::create(0).is_err());
 }
