@@ -83,7 +83,9 @@ fn body() -> String {
     }
     // Chains of the carry flag, with an indirect call between.
     text += &format!("lea callee(%rip),%rax\n{CALL_RAX}xor %ecx,%ecx\nmov $-1,%rax\nadd $1,%rax\nadc $0,%rcx\n");
-    text += "sub $1,%rax\nsbb $5,%rcx\nlahf\nseto %al\nint3\n";
+    text += "sub $1,%rax\nsbb $5,%rcx\nlahf\nseto %al\n";
+    // Saved registers, with a call between.
+    text += "push %rcx\npush %r12\npush %rax\nxor %ecx,%ecx\ncall callee\npop %rax\nxor %r12d,%r12d\npop %r12\npop %rcx\nint3\n";
     for (i, register) in
         ["rax", "rbx", "rcx", "rdx", "rsi", "rbp", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15"]
             .iter()

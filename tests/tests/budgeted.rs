@@ -34,7 +34,8 @@ fn kernels(level: &str) -> Vec<u8> {
 }
 
 fn rewrite(object: &[u8], mode: Mode, budget: bool, validation: Validation) -> Result<Vec<u8>, Failure> {
-    sfi_validator::rewrite(object, &Options { mode, budget }, validation).map(|checked| checked.output.bytes)
+    sfi_validator::rewrite(object, &Options { mode, budget, ..Options::default() }, validation)
+        .map(|checked| checked.output.bytes)
 }
 
 /// Returns the violations of a budgeted object, in words.

@@ -6,7 +6,9 @@ use crate::facts::Uses;
 use crate::matching;
 use crate::options::Options;
 use crate::report::{Findings, Violation};
+use crate::saves;
 use crate::sweep::{Map, Stage, Text, sweep};
+use sfi_contract::saves::Saves;
 use sfi_contract::{Anchors, Mode, Rule, Usage};
 
 /// A domain's text as it will be mapped.
@@ -24,12 +26,22 @@ pub struct FinalText<'a> {
     pub anchors: Anchors,
 }
 
+/// The facts about a final text that was accepted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Checked {
+    /// The state of the processor that it uses.
+    pub usage: Usage,
+    /// The places where registers are saved on the control stack. Offsets count from its first
+    /// byte.
+    pub saves: Saves,
+}
+
 /// Checks the final text: all rules about instructions again, and `SFI-T01` to `SFI-T04`. A branch
 /// that had a relocation is now a branch like any other.
 ///
 /// # Errors
 /// All violations, in the order of their offsets in the window; at most [`crate::MAX_VIOLATIONS`].
-pub fn verify_text(text: &FinalText<'_>, options: &Options) -> Result<Usage, Vec<Violation>> {
+pub fn verify_text(text: &FinalText<'_>, options: &Options) -> Result<Checked, Vec<Violation>> {
     Verifier::new(options).verify_text(text)
 }
 
@@ -38,16 +50,17 @@ impl Verifier {
     ///
     /// # Errors
     /// As [`verify_text`].
-    pub fn verify_text(&mut self, text: &FinalText<'_>) -> Result<Usage, Vec<Violation>> {
+    pub fn verify_text(&mut self, text: &FinalText<'_>) -> Result<Checked, Vec<Violation>> {
         let mut findings = Findings::default();
         let swept = Text { bytes: text.bytes, base: text.offset, stage: Stage::Final(text.anchors) };
         self.memo.reserve(text.bytes.len());
         self.maps.resize_with(self.maps.len().max(1), Map::default);
         let map = &mut self.maps[0];
         sweep(&swept, &self.options, &mut self.memo, map, &mut findings);
+        // Rule SFI-T02 judges the slots that hold no place of the text.
+        let ways: Vec<u64> = text.slots.iter().map(|slot| slot.wrapping_sub(text.offset)).collect();
+        saves::check(&swept, map, &ways, &mut findings);
         if self.options.budget {
-            // Rule SFI-T02 judges the slots that hold no place of the text.
-            let ways: Vec<u64> = text.slots.iter().map(|slot| slot.wrapping_sub(text.offset)).collect();
             budget::check(&swept, map, &ways, &mut findings);
         }
         if self.options.mode == Mode::Match {
@@ -58,7 +71,7 @@ impl Verifier {
         check_branches(text, map, &gateways, &mut findings);
         check_slots(text, map, &gateways, &mut findings);
         if findings.list.is_empty() {
-            return Ok(map.uses.usage());
+            return Ok(Checked { usage: map.uses.usage(), saves: std::mem::take(&mut map.saves) });
         }
         findings.list.sort_by_key(|violation| (violation.offset, violation.rule));
         Err(findings.list)

@@ -278,6 +278,8 @@ fn check_prefixes(decoded: &Decoded<'_>) -> Result<(), Fault> {
     {
         // f3 41 90 is `pause` to one decoder and `xchg %r8,%rax` to another.
         "REX on an instruction without operands"
+    } else if form.class == Class::Save && !matches!(decoded.prefixes.rex, 0 | 0x41) {
+        "REX on a register that needs none"
     } else {
         return Ok(());
     };
@@ -290,7 +292,7 @@ fn refuse_if(broken: bool, rule: Rule, why: &'static str) -> Result<(), Fault> {
 
 /// Checks rule `SFI-C01`: no operand names the control stack pointer.
 fn check_stack_pointer(facts: &Facts) -> Result<(), Fault> {
-    refuse_if(facts.named() & RSP != 0, Rule::StackPointer, "rsp holds return addresses and nothing else")
+    refuse_if(facts.named() & RSP != 0, Rule::StackPointer, "the control stack is out of reach")
 }
 
 /// Checks rules `SFI-S01` and `SFI-S02`: a store has GS and 32-bit address size, by its raw bytes.

@@ -42,12 +42,14 @@ mod prefix;
 mod region;
 mod relocation;
 mod report;
+mod saves;
 mod slots;
 mod structure;
 mod sweep;
+mod turn;
 
 pub use elf::Unreadable;
-pub use final_text::{FinalText, verify_text};
+pub use final_text::{Checked, FinalText, verify_text};
 pub use options::Options;
 pub use report::{MAX_VIOLATIONS, Report, Violation};
 pub use sfi_contract::{Usage, Vectors};
@@ -110,6 +112,8 @@ impl Verifier {
             self.maps.resize_with(self.maps.len().max(texts + 1), Map::default);
             let map = &mut self.maps[texts];
             sweep(&text, &self.options, &mut self.memo, map, &mut findings);
+            // First, because the checks of mode match are left out of the branches later.
+            saves::check(&text, map, &[], &mut findings);
             if self.options.budget {
                 budget::check(&text, map, &[], &mut findings);
             }

@@ -22,8 +22,8 @@ pub(crate) fn check_branches(bytes: &[u8], map: &Map, findings: &mut Findings) {
     }
 }
 
-/// Checks rule `SFI-E03`: every symbol that is defined in text is at a legal target, or at the
-/// section's end. `maps` is sorted by section.
+/// Checks rules `SFI-E03` and `SFI-C03`: every symbol that is defined in text is at a legal target,
+/// or at the section's end, and no register is saved there. `maps` is sorted by section.
 pub(crate) fn check_symbols(object: &Object<'_>, maps: &[Map], findings: &mut Findings) {
     for (index, symbol) in object.symbols.iter().enumerate() {
         let Place::Section(section) = symbol.place else { continue };
@@ -38,6 +38,10 @@ pub(crate) fn check_symbols(object: &Object<'_>, maps: &[Map], findings: &mut Fi
             let inside = map.is_some_and(|map| map.inside_region(symbol.value));
             let why = if inside { "inside an unsafe region" } else { "not at an instruction boundary" };
             findings.add(Rule::SymbolTarget, symbol.value, format!("symbol {index} `{}` is {why}", symbol.name));
+        } else if map.is_some_and(|map| map.saves.depth(symbol.value) != 0) {
+            findings.section = Some(section);
+            let detail = format!("symbol {index} `{}` is where words are saved", symbol.name);
+            findings.add(Rule::StackDepth, symbol.value, detail);
         }
     }
 }

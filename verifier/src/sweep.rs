@@ -16,9 +16,11 @@ use crate::options::Options;
 use crate::region::{Step, Tracker};
 use crate::relocation;
 use crate::report::Findings;
+use crate::turn::Turn;
 use iced_x86::{Decoder, DecoderOptions, Instruction};
 use sfi_contract::layout::WINDOW_SIZE;
 use sfi_contract::policy::general;
+use sfi_contract::saves::Saves;
 use sfi_contract::{Anchored, Anchors, Rule};
 
 /// A text with its address and its origin.
@@ -100,6 +102,10 @@ pub(crate) struct Map {
     pub regions: Vec<(u64, u64)>,
     /// Direct branches without a relocation.
     pub branches: Vec<Branch>,
+    /// The offset behind each instruction that moves the control stack or control, calls aside.
+    pub turns: Vec<(u64, Turn)>,
+    /// The ranges where registers are saved on the control stack.
+    pub saves: Saves,
     pub instructions: u64,
     pub uses: Uses,
 }
@@ -111,6 +117,8 @@ impl Map {
         self.targets.reset(length);
         self.regions.clear();
         self.branches.clear();
+        self.turns.clear();
+        self.saves.0.clear();
     }
 
     /// Adds an instruction. The target of a direct branch without a relocation is checked later,
@@ -120,6 +128,9 @@ impl Map {
         self.instructions += 1;
         self.targets.insert(at);
         self.uses.add(facts);
+        if let Some(turn) = Turn::of(facts, rest, relocated) {
+            self.turns.push(((at + facts.shape.length()) as u64, turn));
+        }
         if facts.is_branch() && !relocated {
             let distance = facts.immediate().number(rest);
             let end = base.wrapping_add((at + facts.shape.length()) as u64);

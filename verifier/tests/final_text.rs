@@ -123,7 +123,8 @@ fn instruction_rules_hold_again() {
         ("65 48 89 07", Rule::StoreAddressSize),
         ("0f 05", Rule::System),
         ("06", Rule::Undecodable),
-        ("50", Rule::StackImplicit),
+        ("6a 00", Rule::StackImplicit),
+        ("58", Rule::StackDepth),
         ("ff e0", Rule::IndirectBranch),
         ("aa", Rule::StringMask),
         ("48 89 e0", Rule::StackPointer),
@@ -156,7 +157,7 @@ fn a_branch_to_a_stub_counts_as_gs() {
             slots: &[OFFSET - 0x40, OFFSET],
             anchors: Anchors::EXAMPLE,
         };
-        verify_text(&text, &Options::default()).unwrap().gs
+        verify_text(&text, &Options::default()).unwrap().usage.gs
     };
     // call and jmp to either stub, a jcc, and the last of several branches.
     for code in ["e8 db ff ff ff c3", "eb de", "e9 bb ff ff ff", "74 be c3", "eb 01 c3 75 db c3"] {

@@ -230,10 +230,6 @@ fn c01_stack_pointer() {
 #[test]
 fn c02_implicit_stack() {
     for code in [
-        "50",
-        "58",
-        "41 54",
-        "41 5c",
         "68 00 00 00 00",
         "6a 00",
         "ff 37",

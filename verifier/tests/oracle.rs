@@ -31,7 +31,8 @@ fn judge(
 ) {
     let context = || format!("{instruction} {bytes:02x?} in mode {mode}");
     let info = factory.info(instruction);
-    let control_stack = matches!(instruction.code(), Code::Retnq | Code::Call_rel32_64);
+    let control_stack =
+        matches!(instruction.code(), Code::Retnq | Code::Call_rel32_64 | Code::Push_r64 | Code::Pop_r64);
     for memory in info.used_memory() {
         let confined = memory.segment() == Register::GS && memory.address_size() == CodeSize::Code32;
         let stack = control_stack && memory.base() == Register::RSP;
@@ -98,9 +99,9 @@ fn accepted_instructions_are_harmless() {
         let bytes = &random[..instruction.len()];
         for (i, mode) in [Mode::Write, Mode::Full].into_iter().enumerate() {
             let text = FinalText { bytes, offset: 0x40_0000, gateways: &[], slots: &[], anchors: Anchors::EXAMPLE };
-            if let Ok(usage) = verify_text(&text, &Options { mode, ..Options::default() }) {
+            if let Ok(checked) = verify_text(&text, &Options { mode, ..Options::default() }) {
                 accepted[i] += 1;
-                judge(&instruction, bytes, mode, &usage, &mut factory);
+                judge(&instruction, bytes, mode, &checked.usage, &mut factory);
             }
         }
     }

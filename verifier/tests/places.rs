@@ -229,7 +229,7 @@ fn a_report_names_place_function_and_instruction() {
 #[test]
 fn violations_are_counted_beyond_the_limit() {
     let count = sfi_verifier::MAX_VIOLATIONS + 1234;
-    let bytes = Elf::text(&vec![0x50; count]).build();
+    let bytes = Elf::text(&vec![0x9c; count]).build();
     let report = sfi_verifier::verify(&bytes, &options(Write)).unwrap();
     assert_eq!(report.violations.len(), sfi_verifier::MAX_VIOLATIONS);
     assert_eq!(report.omitted, 1234);

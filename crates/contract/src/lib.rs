@@ -22,6 +22,7 @@ pub mod policy;
 pub mod report;
 pub mod requests;
 pub mod rule;
+pub mod saves;
 pub mod syntax;
 pub mod text;
 pub mod usage;

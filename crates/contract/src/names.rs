@@ -17,22 +17,23 @@ pub const CLIENT_STACK: &str = "__sfi_client_stack";
 /// registers of the Linux system call convention (rax = number; rdi, rsi, rdx, r10, r8, r9) and
 /// changes rax, rcx and r11 only.
 pub const SYSCALL: &str = "__sfi_syscall";
-/// Function: returns the number of return addresses of the domain's own code on the control stack
-/// above the frame that entered the domain. The return address of this call counts too. Changes
-/// rax, r10 and r11 only.
+/// Function: returns the number of the domain's own words on the control stack, since the frame
+/// that entered the domain: return addresses and saved registers. The return address of this call
+/// counts too. Changes rax, r10 and r11 only.
 pub const DEPTH: &str = "__sfi_depth";
-/// Function: returns the return address number `rdi` of those that [`DEPTH`] counts. The outermost
-/// is number 0. Faults if there is none. Changes rax, r10 and r11 only.
+/// Function: returns the word number `rdi` of those that [`DEPTH`] counts, from the outermost, 0.
+/// Faults if there is none. Changes rax, r10 and r11 only.
 pub const RETURN: &str = "__sfi_return";
-/// Function: drops return addresses until `rdi` are left, and jumps to the dispatch slot `rsi`,
-/// masked like the pointer of any indirect branch. Faults if fewer are there. Changes rdi, rsi, r10
-/// and r11 only.
+/// Function: drops words until `rdi` are left, and jumps to the dispatch slot `rsi`, masked like
+/// the pointer of any indirect branch. Faults if fewer are there, or if the innermost that is left
+/// is a saved register. Changes rdi, rsi, r10 and r11 only.
 pub const CUT: &str = "__sfi_cut";
-/// Function: keeps a copy of the return addresses that [`DEPTH`] counts, but for the one of this
-/// call, in place number `rdi` of the intermediary. Faults if the domain has no such place, or if
-/// they are too many for one. Changes rcx, rdi, rsi, r10 and r11 only.
+/// Function: keeps a copy of the words that [`DEPTH`] counts, but for the return address of this
+/// call, in place number `rdi` of the intermediary. Faults if the domain has no such place, if they
+/// are too many for one, or if registers are saved where it is called. Changes rcx, rdi, rsi, r10
+/// and r11 only.
 pub const KEEP: &str = "__sfi_keep";
-/// Function: replaces the return addresses that [`DEPTH`] counts by those of place number `rdi`,
+/// Function: replaces the words that [`DEPTH`] counts by those of place number `rdi`,
 /// which is empty until [`KEEP`] fills it, and jumps to the dispatch slot `rsi`, masked like the
 /// pointer of any indirect branch. Faults if the domain has no such place, or if the control stack
 /// has no room. Changes rcx, rdi, rsi, r10 and r11 only.

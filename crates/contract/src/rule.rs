@@ -96,8 +96,11 @@ rules! {
     StackPointer = "SFI-C01", "instruction names the control stack pointer rsp",
         "rsp is the control stack, outside every window; only call and ret touch it, so returns need no check.",
         "rewrite the object with `sfi rewrite`, which moves the data stack to r15";
-    StackImplicit = "SFI-C02", "push, pop, leave, enter, ret imm16 or another implicit use of the control stack",
-        "As SFI-C01: nothing but return addresses may ever lie on the control stack.",
+    StackImplicit = "SFI-C02", "leave, enter, ret imm16, a push of no register or another implicit use of the control stack",
+        "As SFI-C01: nothing but return addresses and saved registers may ever lie on the control stack.",
+        "rewrite the object with `sfi rewrite`";
+    StackDepth = "SFI-C03", "saved registers are not removed from the control stack, or others than the function saved",
+        "A return takes the word at rsp. It is a return address only if the function has popped all that it pushed; so each place has one number of saved words, and it is 0 where functions begin, return or are left by other ways than calls.",
         "rewrite the object with `sfi rewrite`";
     BranchTarget = "SFI-B01", "direct branch to a place that is not an instruction boundary of its section",
         "A jump into the middle of an instruction executes bytes that were never checked.",

@@ -16,7 +16,7 @@ use std::ops::Range;
 
 /// Describes a domain's text, which has these functions and this debug information.
 pub(crate) fn domain(text: &RaisedText<'_>, functions: &[Function], mut sections: Sections) -> Vec<u8> {
-    sections.insert(".debug_frame", frames::of_domain(text.addresses()));
+    sections.insert(".debug_frame", frames::of_domain(text.addresses(), text.saves()));
     // `info symbol` prints the section's name, and so the domain's.
     let name = format!(".text.{}", text.domain());
     write(&name, text.addresses(), functions, sections)

@@ -75,11 +75,11 @@ names! {
     Pminsd PMINSD Pminsw PMINSW Pminub PMINUB Pminud PMINUD Pminuw PMINUW Pmovmskb PMOVMSKB Pmovsxbd PMOVSXBD Pmovsxbq PMOVSXBQ
     Pmovsxbw PMOVSXBW Pmovsxdq PMOVSXDQ Pmovsxwd PMOVSXWD Pmovsxwq PMOVSXWQ Pmovzxbd PMOVZXBD Pmovzxbq PMOVZXBQ Pmovzxbw PMOVZXBW
     Pmovzxdq PMOVZXDQ Pmovzxwd PMOVZXWD Pmovzxwq PMOVZXWQ Pmuldq PMULDQ Pmulhrsw PMULHRSW Pmulhuw PMULHUW Pmulhw PMULHW Pmulld PMULLD
-    Pmullw PMULLW Pmuludq PMULUDQ Popcnt POPCNT Por POR Prefetch NOP Prefetchnta PREFETCHNTA Prefetcht0 PREFETCH0 Prefetcht1 PREFETCH1
+    Pmullw PMULLW Pmuludq PMULUDQ Pop POP Popcnt POPCNT Por POR Prefetch NOP Prefetchnta PREFETCHNTA Prefetcht0 PREFETCH0 Prefetcht1 PREFETCH1
     Prefetcht2 PREFETCH2 Prefetchw PREFETCHW Psadbw PSADBW Pshufb PSHUFB Pshufd PSHUFD Pshufhw PSHUFHW Pshuflw PSHUFLW Pshufw PSHUFW
     Psignb PSIGNB Psignd PSIGND Psignw PSIGNW Pslld PSLLD Pslldq PSLLDQ Psllq PSLLQ Psllw PSLLW Psrad PSRAD Psraw PSRAW Psrld PSRLD
     Psrldq PSRLDQ Psrlq PSRLQ Psrlw PSRLW Psubb PSUBB Psubd PSUBD Psubq PSUBQ Psubsb PSUBSB Psubsw PSUBSW Psubusb PSUBUSB Psubusw PSUBUSW
-    Psubw PSUBW Ptest PTEST Punpckhbw PUNPCKHBW Punpckhdq PUNPCKHDQ Punpckhqdq PUNPCKHQDQ Punpckhwd PUNPCKHWD Punpcklbw PUNPCKLBW
+    Psubw PSUBW Ptest PTEST Push PUSH Punpckhbw PUNPCKHBW Punpckhdq PUNPCKHDQ Punpckhqdq PUNPCKHQDQ Punpckhwd PUNPCKHWD Punpcklbw PUNPCKLBW
     Punpckldq PUNPCKLDQ Punpcklqdq PUNPCKLQDQ Punpcklwd PUNPCKLWD Pxor PXOR Rcl RCL Rcpps RCPPS Rcpss RCPSS Rcr RCR Rdrand RDRAND
     Rdseed RDSEED Rdtsc RDTSC Ret RETURN Rol ROL Ror ROR Rorx RORX Roundpd ROUNDPD Roundps ROUNDPS Roundsd ROUNDSD Roundss ROUNDSS
     Rsqrtps RSQRTPS Rsqrtss RSQRTSS Sahf SAHF Sar SAR Sarx SARX Sbb SBB Scasb SCAS Scasd SCAS Scasq SCAS Scasw SCAS Seta SETA Setae SETAE

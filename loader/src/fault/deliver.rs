@@ -3,14 +3,18 @@
 //!
 //! The domain could have called that function there itself, with these registers: the function is
 //! one of the domain's own by name, all registers but the data stack pointer are 0 or describe the
-//! fault, and the return address is the place of the domain's trap. The function is code of the
-//! domain like any other. Nothing is resumed, and nothing that it does is trusted.
+//! fault, and the return address is the place of a trap of the domain: the one that says how many
+//! registers the faulting function had saved on the control stack ([`crate::gate::depths`]). The
+//! function is code of the domain like any other. Nothing is resumed, and nothing that it does is
+//! trusted.
 //!
 //! A fault at an address outside the domain's window may be a look for other memory. No handler of
 //! the domain gets it: it ends the call, and counts as a fault.
 
+use crate::fault::signal_room::SI_KERNEL;
 use crate::fault::stray::NULL;
 use crate::gate::control_stack::ControlStack;
+use crate::gate::depths::STEP;
 use crate::gate::records::{Caught, Context, DomainState};
 use crate::vm::address::HostAddress;
 use libc::{REG_EFL, REG_RDI, REG_RDX, REG_RIP, REG_RSI, REG_RSP, REG_TRAPNO, c_int, siginfo_t, ucontext_t};
@@ -61,7 +65,10 @@ pub(crate) unsafe fn deliver(context: &mut Context, signal: c_int, info: &siginf
         return false;
     }
     // SAFETY: the word lies in the stack area, below everything that is in use there.
-    unsafe { enter(&domain.caught, [signal.into(), info.si_code.into(), address], machine) };
+    unsafe {
+        let depth = domain.depths.at(instruction(signal, info, machine));
+        enter((&domain.caught, depth), [signal.into(), info.si_code.into(), address], machine);
+    }
     domain.caught.signals = 0;
     true
 }
@@ -78,22 +85,35 @@ pub(super) fn is_look(domain: &DomainState, signal: c_int, info: &siginfo_t, mac
 }
 
 impl Caught {
+    /// Returns the address of the trap of a depth.
+    pub(super) fn trap(&self, depth: u64) -> u64 {
+        self.trap.number() + depth * STEP
+    }
+
     /// Says whether an instruction belongs to the domain's own text without the stubs.
     pub(super) fn is_text(&self, rip: u64) -> bool {
         (self.text[0]..self.text[1]).contains(&HostAddress::new(rip))
     }
 }
 
+/// Returns the address of the instruction that caused a signal. Async-signal-safe.
+pub(super) fn instruction(signal: c_int, info: &siginfo_t, machine: &ucontext_t) -> u64 {
+    let rip = machine.uc_mcontext.gregs[REG_RIP as usize] as u64;
+    // The processor reports the address after an int3, and the kernel gives its signal this code.
+    if signal == libc::SIGTRAP && info.si_code == SI_KERNEL { rip.wrapping_sub(1) } else { rip }
+}
+
 /// Lets the running domain go on in its function of `place`, with three arguments and with the trap
-/// as its return address. r15 stays.
+/// of the depth as its return address. r15 stays.
 ///
 /// # Safety
-/// rsp is that of the domain, a multiple of 8, and the word below it lies in the stack area.
-pub(super) unsafe fn enter(place: &Caught, arguments: [i64; 3], machine: &mut ucontext_t) {
+/// rsp is that of the domain, a multiple of 8, and the word below it lies in the stack area. The
+/// domain stopped at a place with this depth.
+pub(super) unsafe fn enter((place, depth): (&Caught, u64), arguments: [i64; 3], machine: &mut ucontext_t) {
     let registers = &mut machine.uc_mcontext.gregs;
     let rsp = registers[REG_RSP as usize] - 8;
     // SAFETY: see the function's contract. Nothing below rsp is in use.
-    unsafe { (rsp as *mut u64).write(place.trap.number()) };
+    unsafe { (rsp as *mut u64).write(place.trap(depth)) };
     CLEARED.iter().for_each(|register| registers[*register as usize] = 0);
     for (register, argument) in [REG_RDI, REG_RSI, REG_RDX].into_iter().zip(arguments) {
         registers[register as usize] = argument;

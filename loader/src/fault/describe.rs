@@ -6,6 +6,7 @@ use crate::fault::report::{AddressClass, Calls, Fault, FaultKind};
 use crate::fault::signal_room::SI_KERNEL;
 use crate::fault::stray::{NULL, Nearest, Refused, Stray, Whose};
 use crate::fault::trace::{self, FaultThread, TracedPlace};
+use crate::gate::depths::TRAPS;
 use crate::gate::fault::{RawFault, Trace};
 use crate::gate::ids::DomainId;
 use crate::vm::address::{HostAddress, WindowOffset};
@@ -35,7 +36,7 @@ pub(crate) struct Scene<'a> {
     pub refused: &'a dyn Fn(WindowOffset) -> Option<Refused>,
     /// Finds the owner of an address, and the part of a window next to it.
     pub owner: &'a dyn Fn(u64) -> (Whose, Option<Nearest>),
-    /// Window offset of the trap that unused dispatch slots lead to.
+    /// Window offset of the first trap, which unused dispatch slots lead to.
     pub trap: WindowOffset,
     /// Window offset of the dispatch table's block.
     pub dispatch: WindowOffset,
@@ -117,6 +118,7 @@ fn classify(raw: &RawFault, scene: &Scene<'_>) -> FaultKind {
         return FaultKind::ControlStackOverflow;
     }
     let is_at = |place: &WindowOffset| scene.place(raw.rip) == Some(*place);
+    let is_trap = |at: WindowOffset| (scene.trap..scene.trap + TRAPS).contains(&at);
     match raw.signal {
         TIME_SIGNAL => match raw.code as u32 & reason::KIND {
             reason::CALL_CPU => FaultKind::CpuLimit,
@@ -125,7 +127,7 @@ fn classify(raw: &RawFault, scene: &Scene<'_>) -> FaultKind {
             _ => FaultKind::TimeLimit,
         },
         EXIT => FaultKind::Exit(raw.code),
-        libc::SIGILL if is_at(&scene.trap) => FaultKind::WildBranch,
+        libc::SIGILL if scene.place(raw.rip).is_some_and(is_trap) => FaultKind::WildBranch,
         libc::SIGILL if scene.cut_traps.iter().any(is_at) => FaultKind::DeadFrame,
         libc::SIGILL if scene.fiber_traps.iter().any(is_at) => FaultKind::Fiber,
         libc::SIGILL => FaultKind::IllegalInstruction,

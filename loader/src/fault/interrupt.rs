@@ -3,16 +3,20 @@
 //!
 //! The function is entered as after a fault ([`crate::fault::deliver`]): it is the domain's own by
 //! name, its registers are 0, the floating-point state is that of a new thread, and its return
-//! address is the domain's trap. The registers of the interrupted code are kept here, in memory of
-//! the host. Its scratch words in the TCB page are kept with them. The function's return faults at
-//! the trap with the stack pointers of the interruption, and the handler of that fault puts all of
-//! them back. Functions may return in any order, because the domain may switch fibers in them.
+//! address is a trap of the domain, the one that says how many registers the interrupted function
+//! had saved on the control stack ([`crate::gate::depths`]). The registers of the interrupted code
+//! are kept here, in memory of the host. Its scratch words in the TCB page are kept with them. The
+//! function's return faults at the trap with the stack pointers of the interruption, and the
+//! handler of that fault puts all of them back. Functions may return in any order, because the
+//! domain may switch fibers in them.
 //!
 //! This is safe at every instruction of the text, also inside an unsafe region. The domain goes on
 //! with the registers that it had, and regions read only memory that nobody can write. Gates and
 //! stubs are no text, so nothing of the host is ever interrupted. A function that does not return
-//! leaves its interruption unused. If such a domain then reaches its trap with the same stack
-//! pointer, it goes on in an old state of its own, as by [`sfi_contract::names::BRING`].
+//! leaves its interruption unused. If such a domain then reaches the same trap with the same stack
+//! pointer, it goes on in an old state of its own, as by [`sfi_contract::names::BRING`]. The trap
+//! says that as many saved registers lie at rsp as that state had, and above them a return address.
+//! So the old state finds the control stack in the order that its place needs.
 //!
 //! Protection keys are the host's. So is the x87 state if the text names none of it, because gates
 //! then leave it as it is. Neither of them is changed or put back.
@@ -91,10 +95,9 @@ pub(crate) unsafe fn interrupt(context: &mut Context, machine: &mut ucontext_t) 
             // A function that was left by a jump does not return any more: its place is above all
             // calls, or taken. One of a fiber that waits looks alike, so the oldest goes, and only
             // if there is no room.
-            let trap = all.place.trap.number();
             let taken = |i: usize| stack.kept[i + 1..].iter().any(|later| later.rsp() == stack.kept[i].rsp());
             let left = |i: &usize| {
-                let at = stack.kept[*i].rsp();
+                let (at, trap) = (stack.kept[*i].rsp(), all.place.trap(stack.kept[*i].depth));
                 at <= rsp || ((at - 8) as *const u64).read() != trap || taken(*i)
             };
             if let Some(oldest) = (0..NESTED).find(left) {
@@ -104,6 +107,7 @@ pub(crate) unsafe fn interrupt(context: &mut Context, machine: &mut ucontext_t) 
         let Some(kept) = stack.kept.get_mut(stack.used) else { return false };
         let Some((state, size)) = floats(machine, kept.floats.len()) else { return false };
         kept.registers.copy_from_slice(&gregs[..REGISTERS]);
+        kept.depth = domain.depths.at(rip);
         ptr::copy_nonoverlapping(state, kept.floats.as_mut_ptr(), size);
         let words = (domain.tcb.number() + TCB_R15.addend as u64) as *const u64;
         ptr::copy_nonoverlapping(words, kept.words.as_mut_ptr(), WORDS);
@@ -112,7 +116,7 @@ pub(crate) unsafe fn interrupt(context: &mut Context, machine: &mut ucontext_t) 
         let components = state.add(COMPONENTS).cast::<u64>();
         components.write(components.read() & all.of_host());
         state.add(MXCSR).cast::<u32>().write(MXCSR_DEFAULT);
-        deliver::enter(&all.place, [0; 3], machine);
+        deliver::enter((&all.place, kept.depth), [0; 3], machine);
         // r15 may hold any value.
         let lead = &mut machine.uc_mcontext.gregs[REG_R15 as usize];
         *lead = lead.wrapping_sub(STACK_BELOW);
@@ -134,12 +138,12 @@ pub(crate) unsafe fn go_on(context: &Context, signal: c_int, info: &siginfo_t, m
         let (Some(all), Some(domain)) = (watch.interruptions(), context.current.as_ref()) else { return false };
         let gregs = &machine.uc_mcontext.gregs;
         let (rip, rsp) = (gregs[REG_RIP as usize] as u64, gregs[REG_RSP as usize] as u64);
-        if signal != libc::SIGILL || info.si_code <= 0 || rip != all.place.trap.number() || !ptr::eq(domain, all.domain)
-        {
+        let depth = domain.depths.at(rip);
+        if signal != libc::SIGILL || info.si_code <= 0 || rip != all.place.trap(depth) || !ptr::eq(domain, all.domain) {
             return false;
         }
         let stack = &mut *all.kept.get();
-        let Some(number) = stack.find(rsp, gregs[REG_R15 as usize]) else { return false };
+        let Some(number) = stack.find((rsp, depth), gregs[REG_R15 as usize]) else { return false };
         let kept = &stack.kept[number];
         let Some((state, size)) = floats(machine, kept.floats.len()) else { return false };
         machine.uc_mcontext.gregs[..REGISTERS].copy_from_slice(&kept.registers);

@@ -45,6 +45,8 @@ pub(super) struct Stack {
 #[derive(Debug)]
 pub(super) struct Kept {
     pub(super) registers: [i64; REGISTERS],
+    /// The number of registers that the code had saved on the control stack.
+    pub(super) depth: u64,
     pub(super) words: [u64; WORDS],
     pub(super) floats: Box<[u8]>,
 }
@@ -68,6 +70,7 @@ impl Interruptions {
         let (size, keys) = sizes();
         let kept = std::array::from_fn(|_| Kept {
             registers: [0; REGISTERS],
+            depth: 0,
             words: [0; WORDS],
             floats: vec![0; size].into_boxed_slice(),
         });
@@ -81,10 +84,12 @@ impl Interruptions {
 }
 
 impl Stack {
-    /// Returns the interruption to which a return belongs, by its stack pointers. Fibers with equal
-    /// control stacks have different data stacks. Otherwise the last one counts. Async-signal-safe.
-    pub(super) fn find(&self, rsp: u64, lead: i64) -> Option<usize> {
-        let here = || (0..self.used).rev().filter(|i| self.kept[*i].rsp() == rsp);
+    /// Returns the interruption to which a return belongs, by its depth and its stack pointers.
+    /// Fibers with equal control stacks have different data stacks. Otherwise the last one counts.
+    /// Async-signal-safe.
+    pub(super) fn find(&self, (rsp, depth): (u64, u64), lead: i64) -> Option<usize> {
+        let is_here = |kept: &Kept| kept.rsp() == rsp && kept.depth == depth;
+        let here = || (0..self.used).rev().filter(|i| is_here(&self.kept[*i]));
         let own = |i: &usize| self.kept[*i].registers[REG_R15 as usize].wrapping_sub(STACK_BELOW) == lead;
         here().find(own).or_else(|| here().next())
     }

@@ -145,9 +145,9 @@ unsafe fn obey(current: *mut Context, machine: &mut ucontext_t, due: u32) -> boo
             if due == 0 {
                 return false;
             }
-            let caller = topmost(&*current, machine);
+            let caller = topmost(&*current, machine, rip);
             let (signal, code) = (TIME_SIGNAL, (due & reason::KIND) as i32);
-            fail(&mut *current, machine, RawFault { signal, code, rip, caller, ..RawFault::default() });
+            fail(&mut *current, (machine, rip), RawFault { signal, code, rip, caller, ..RawFault::default() });
             overstayed(current, due);
             return true;
         }
@@ -218,6 +218,7 @@ extern "C" fn on_signal(signal: c_int, info: *mut siginfo_t, context: *mut c_voi
 /// `context` is the context of the world that this thread runs.
 unsafe fn unwind(context: &mut Context, signal: c_int, info: &siginfo_t, machine: &mut ucontext_t) -> bool {
     let rip = machine.uc_mcontext.gregs[libc::REG_RIP as usize] as u64;
+    let at = deliver::instruction(signal, info, machine);
     // SAFETY: `current` and `top` are set together by the gates while a domain runs; all records
     // live as long as the world.
     unsafe {
@@ -231,8 +232,8 @@ unsafe fn unwind(context: &mut Context, signal: c_int, info: &siginfo_t, machine
         // A gate was closed because the call overstays.
         let due = watch::of(context).filter(|_| in_gate).map_or(0, watch::Watch::overdue);
         if due != 0 {
-            let (caller, code) = (topmost(context, machine), (due & reason::KIND) as i32);
-            fail(context, machine, RawFault { signal: TIME_SIGNAL, code, caller, ..RawFault::default() });
+            let (caller, code) = (topmost(context, machine, at), (due & reason::KIND) as i32);
+            fail(context, (machine, at), RawFault { signal: TIME_SIGNAL, code, caller, ..RawFault::default() });
             overstayed(context, due);
             return true;
         }
@@ -258,7 +259,7 @@ unsafe fn unwind(context: &mut Context, signal: c_int, info: &siginfo_t, machine
             code: info.si_code,
             address,
             rip,
-            caller: topmost(context, machine),
+            caller: topmost(context, machine, at),
             control: in_gate || no_room || is_control,
             store: machine.uc_mcontext.gregs[libc::REG_TRAPNO as usize] == deliver::PAGE_FAULT
                 && machine.uc_mcontext.gregs[libc::REG_ERR as usize] & PAGE_FAULT_WRITE != 0,
@@ -267,34 +268,40 @@ unsafe fn unwind(context: &mut Context, signal: c_int, info: &siginfo_t, machine
                 && machine.uc_mcontext.gregs[libc::REG_EFL as usize] & CARRY != 0,
             when: 0,
         };
-        fail(context, machine, fault);
+        fail(context, (machine, at), fault);
     }
     true
 }
 
-/// Returns the word at rsp, the topmost return address, or 0 if rsp is not on the control stack.
+/// Returns the innermost return address, or 0 if rsp is not on the control stack. The code stopped
+/// at an instruction.
 ///
 /// # Safety
 /// As for [`unwind`].
-unsafe fn topmost(context: &Context, machine: &ucontext_t) -> u64 {
+unsafe fn topmost(context: &Context, machine: &ucontext_t, instruction: u64) -> u64 {
     let rsp = machine.uc_mcontext.gregs[libc::REG_RSP as usize] as u64;
-    // SAFETY: the stack area is mapped, and rsp is a multiple of 8 while a domain runs.
-    if ControlStack::area(context).contains(&rsp) { unsafe { *(rsp as *const u64) } } else { 0 }
+    // SAFETY: the stack area is mapped, and rsp is a multiple of 8 while a domain runs. See the
+    // function's contract.
+    unsafe {
+        let at = trace::innermost(context, rsp, instruction);
+        if ControlStack::area(context).contains(&at) { *(at as *const u64) } else { 0 }
+    }
 }
 
 /// Marks the running domain dead. The thread goes on at the error path of the crossing that entered
-/// it.
+/// it. The domain stopped at an instruction.
 ///
 /// # Safety
 /// As for [`unwind`]; a domain runs.
-unsafe fn fail(context: &mut Context, machine: &mut ucontext_t, fault: RawFault) {
+unsafe fn fail(context: &mut Context, (machine, instruction): (&mut ucontext_t, u64), fault: RawFault) {
     let registers = &mut machine.uc_mcontext.gregs;
     // SAFETY: see the function's contract.
     unsafe {
         if watch::of(context).is_some_and(watch::Watch::is_metered) {
             meter::charge(context, context.current);
         }
-        let trace = trace::walk(context, registers[libc::REG_RSP as usize] as u64);
+        let rsp = registers[libc::REG_RSP as usize] as u64;
+        let trace = trace::walk(context, trace::innermost(context, rsp, instruction));
         // While the lane is inside, so that it ends no later life.
         let status = lanes::end_by(context.current, fault, trace);
         give_up(context, machine, status);

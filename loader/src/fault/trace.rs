@@ -1,6 +1,7 @@
-//! The calls in progress at a fault, read from the control stack. It holds return addresses and the
-//! gates' frames, and no code of a domain can write there. So this needs no unwind tables and
-//! cannot be misled.
+//! The calls in progress at a fault, read from the control stack. It holds return addresses, saved
+//! registers and the gates' frames, and no code of a domain can write there but by `call` and
+//! `push`. The verifier knows where registers are saved, so they are never taken for return
+//! addresses. So this needs no unwind tables and cannot be misled.
 //!
 //! The signal handler notes addresses only ([`walk`]: no allocation, bounded length). Names and
 //! lines are looked up on request.
@@ -11,12 +12,32 @@ use crate::gate::fault::{DEPTH, HOST, Trace};
 use crate::gate::frame::Active;
 use crate::gate::ids::{DomainId, Id};
 use crate::gate::records::{Context, DomainState};
+use crate::gate::stubs;
 use crate::vm::address::WindowOffset;
 use sfi_contract::layout::WINDOW_SIZE;
 use sfi_contract::text::clean;
 use sfi_debuginfo::Frame as Source;
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
+
+/// Returns the place of the innermost return address of the domain that runs, or stopped at an
+/// instruction: above the words that its function has saved. While a stub replaces them, that is
+/// the place above all of them. Async-signal-safe.
+///
+/// # Safety
+/// `context` is the context of the world that this thread runs, and the rest are its rsp and the
+/// address of the instruction.
+pub(crate) unsafe fn innermost(context: &Context, rsp: u64, instruction: u64) -> u64 {
+    // SAFETY: domain states live as long as their world, and their texts as long as they can run.
+    unsafe {
+        match context.current.as_ref().filter(|domain| domain.runs_at(instruction)) {
+            Some(domain) if BRINGS.contains(&domain.depths.in_stubs(instruction)) => context.top - WORD,
+            Some(domain) => rsp.wrapping_add(domain.depths.at(instruction) * WORD),
+            None => rsp,
+        }
+    }
+}
 
 /// Notes the calls in progress, from the return address at `at` on. Async-signal-safe.
 ///
@@ -35,8 +56,11 @@ pub(crate) unsafe fn walk(context: &Context, at: u64) -> Trace {
     unsafe {
         while let Some(active) = part {
             // The last word below the frame is the gate's own return address.
-            for at in (active.at..(active.entered as u64).saturating_sub(8)).step_by(8) {
-                trace.push(place(&*active.domain, *(at as *const u64)));
+            let (domain, mut at) = (&*active.domain, active.at);
+            while at < (active.entered as u64).saturating_sub(WORD) {
+                let address = *(at as *const u64);
+                trace.push(place(domain, address));
+                at += (1 + domain.depths.above(address)) * WORD;
             }
             if active.entered_by_host() {
                 trace.push(HOST);
@@ -46,6 +70,12 @@ pub(crate) unsafe fn walk(context: &Context, at: u64) -> Trace {
     }
     trace
 }
+
+/// The part of the stubs in which the words above rsp are not all those of the domain.
+const BRINGS: Range<u64> = stubs::BRINGING..stubs::BRING_TRAP;
+
+/// Bytes of a word of the control stack.
+const WORD: u64 = 8;
 
 /// Packs a return address with its domain's index, in the form that is noted. Every return address
 /// of a domain's code lies in its window.

@@ -1,4 +1,5 @@
-//! Control stacks: the return addresses of a world's calls, at a random place outside every window.
+//! Control stacks: the return addresses and saved registers of a world's calls, at a random place
+//! outside every window.
 
 use crate::gate::ids::{BindingId, Id};
 use crate::gate::records::{

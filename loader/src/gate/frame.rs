@@ -1,13 +1,14 @@
 //! The frames of crossings on the control stack, and the one walk over them.
 //!
-//! Gates write frames and read them again (`gate/*.s`). A domain's code cannot reach them: it moves
-//! rsp by `call` and `ret` only, and the control stack lies outside every window. So a walk cannot
-//! be misled, and it may run in a signal handler.
+//! Gates write frames and read them again (`gate/*.s`). A domain's code cannot reach them: it pops
+//! only what it pushed (rule `SFI-C03`), and the control stack lies outside every window. So a walk
+//! cannot be misled, and it may run in a signal handler.
 //!
 //! From a world's outermost call inwards the control stack holds, from high addresses to low ones:
 //!
-//! - the [`HostEntry`] of the host's call, then the return addresses of the entered domain;
-//! - for each call between domains a [`Frame`], then the return addresses of the callee;
+//! - the [`HostEntry`] of the host's call, then the return addresses and saved registers of the
+//!   entered domain ([`crate::gate::depths`]);
+//! - for each call between domains a [`Frame`], then those of the callee;
 //! - for each call of a host function a [`Frame`], and directly below it the [`HostEntry`] of the
 //!   call that the host function makes.
 
@@ -83,7 +84,7 @@ pub(crate) struct Kept {
 pub(crate) struct Active {
     /// The domain.
     pub domain: *mut DomainState,
-    /// Address of its return addresses, with the innermost first.
+    /// Address of its innermost return address. Above it lie the others, among saved registers.
     pub at: u64,
     /// The crossing through which it left. The return reads it again. Null if the domain runs.
     pub left_by: *const Binding,

@@ -1,6 +1,7 @@
 //! The gates' assembly (`gate/*.s`) and the table of its addresses.
 
 pub(crate) mod control_stack;
+pub(crate) mod depths;
 pub(crate) mod fault;
 pub(crate) mod frame;
 pub(crate) mod ids;

@@ -5,6 +5,7 @@
 //! control stack. A gateway stub finds it by rounding `rsp` down to [`CONTROL_SIZE`], so no stub
 //! holds a secret.
 
+use crate::gate::depths::Depths;
 use crate::gate::fault::{RawFault, Trace};
 use crate::gate::ids::DomainId;
 use crate::gate::room::{Door, Occupant, Room};
@@ -226,7 +227,7 @@ pub(crate) struct Caught {
     pub entry: HostAddress,
     /// Its own text without the stubs: start and end.
     pub text: [HostAddress; 2],
-    /// Address of its trap.
+    /// Address of its first trap.
     pub trap: HostAddress,
 }
 
@@ -262,6 +263,8 @@ pub(crate) struct DomainState {
     /// number ([`crate::gate::kept`]).
     pub parts_at: HostAddress,
     pub parts: u64,
+    /// The words that its functions save on the control stack.
+    pub depths: Depths,
     /// The upper halves of the common addresses of the regions that it sees.
     pub regions: Uppers,
     /// Base of the window in which its text runs. It is `base`, except for a further thread, which
@@ -311,6 +314,7 @@ impl DomainState {
             next: std::ptr::null_mut(),
             parts_at: null,
             parts: 0,
+            depths: Depths::NONE,
             regions: Uppers::NONE,
             text: null,
             door: std::ptr::null(),

@@ -3,38 +3,51 @@
 //!
 //! The stub area begins on the first page of the text segment. It holds the trap for unused
 //! dispatch slots, the answer to system calls of domains without an arbiter, the five stubs of the
-//! control stack, then one stub per import. A stub has 32 bytes, [`RETURN`] and [`CUT`]
-//! have 64, [`KEEP`] and [`BRING`] 96.
+//! control stack, then one stub per import. A stub has 32 bytes, the traps and [`RETURN`] have 64,
+//! [`BRING`] 96, [`CUT`] and [`KEEP`] 128.
 //!
 //! # The control stack's stubs
 //!
 //! Let *part* be the words between rsp and `context.top`, the frame that entered the domain,
-//! without the last one, which is the return address into the gate. Only `call` of the domain's
-//! verified text puts words there, because gates remove the words that they push. Only `ret` and
-//! [`CUT`] remove them. So every word of the part is the address after a call of the domain.
+//! without the last one, which is the return address into the gate. Only `call` and `push` of the
+//! domain's verified text put words there, because gates remove the words that they push. Only
+//! `ret`, `pop`, [`CUT`] and [`BRING`] remove them. So each word is a return address, the address
+//! after a call of the domain, or a register that the domain saved. By rule `SFI-C03` they can be
+//! told apart: from the innermost return address upwards, above each return address lie as many
+//! saved words as the text has at that call ([`crate::gate::depths`]), and then the return address
+//! of the function that made the call. Where a stub begins, rsp is at a return address. This
+//! *order* is what stubs keep.
 //!
-//! - [`DEPTH`] returns their number.
-//! - [`RETURN`] returns one of them. The dispatch table shows the domain such addresses anyway,
-//!   with their base.
+//! - [`DEPTH`] returns the number of words.
+//! - [`RETURN`] returns one of them. The dispatch table shows the domain return addresses anyway,
+//!   with their base, and the others are its own registers.
 //! - [`CUT`] drops the innermost of them and jumps to a slot. It compares the new length with the
-//!   part's length as unsigned numbers, so the new length is between 0 and the present one. rsp
-//!   stays within the part, aligned, at or below the return address into the gate. So the effect is
-//!   that of some returns of the domain. The jump is an indirect jump like any other, into the
-//!   window, and its faults are the domain's. No value that a domain keeps (`jmp_buf`, unwind
-//!   tables) is trusted.
+//!   part's length as unsigned numbers, so the new length is between 0 and the present one. It
+//!   walks: it drops a return address with the saved words above it, until the new length is
+//!   reached, and traps if the walk passes it. So rsp is always at a return address. It stays
+//!   within the part, aligned, at or below the return address into the gate, where the walk would
+//!   end. The effect is that of some returns of the domain, and the slot leads to a place where
+//!   nothing is saved, as that of any indirect jump. Each step is one instruction, so a walk at a
+//!   fault finds the order too. No value that a domain keeps (`jmp_buf`, unwind tables) is trusted.
 //! - [`KEEP`] copies the part, without its own return address, to one of the domain's places in
-//!   host memory ([`crate::gate::kept`]).
+//!   host memory ([`crate::gate::kept`]). It traps unless nothing was saved at the call of it, so
+//!   that the copy begins with a return address, as a part does at a jump to a slot.
 //! - [`BRING`] puts the copy in the part's place and jumps to a slot. Only [`KEEP`] writes the
 //!   places, and a domain that is restarted, reset or loaded again starts with empty ones. So every
-//!   word that comes back is the address after a call of this domain's present text. A copy may
-//!   come back in another crossing, and more than once, because it holds no frame. The return
-//!   address into the gate stays where it is. The stub compares the new rsp with the floor of the
-//!   control stack before anything changes. It sets rsp before it writes the words, so a handler of
-//!   the host that runs on this stack writes below them.
+//!   part that comes back is in the order of this domain's present text. A copy may come back in
+//!   another crossing, and more than once, because it holds no frame. The return address into the
+//!   gate stays where it is. The stub compares the new rsp with the floor of the control stack
+//!   before anything changes. It sets rsp before it writes the words, so a handler of the host that
+//!   runs on this stack writes below them.
+//!
+//! [`CUT`] and [`KEEP`] read depths from a map of the texts that save words. Above other return
+//! addresses nothing is saved. They trap in a domain with a text that saves words and is not in the
+//! map, which is so only if no object names the stubs.
 //!
 //! A callee's part begins at its own frame, so no domain can cut across a crossing. A part that
 //! waits for a callee cannot be kept or replaced.
 
+use crate::gate::depths::{STEP, TRAPS};
 use crate::gate::ids::{BindingId, Id};
 use crate::gate::kept::{PART_SHIFT, PART_WORDS};
 use crate::gate::records::{BINDINGS_OFFSET, Binding, CONTROL_SIZE, Context, DomainState};
@@ -43,22 +56,23 @@ use sfi_contract::layout::DISPATCH_MASK;
 
 /// Bytes of a stub.
 const STUB: u64 = 32;
-/// Offset of the trap.
+/// Offset of the traps: one for each depth, see [`crate::gate::depths`]. Branches reach the first
+/// one only.
 pub(crate) const TRAP: u64 = 0;
 /// Offset of the stub that answers ENOSYS to a system call.
-pub(crate) const SYSCALL: u64 = STUB;
+pub(crate) const SYSCALL: u64 = TRAP + TRAPS;
 /// Offset of [`sfi_contract::names::DEPTH`].
-pub(crate) const DEPTH: u64 = 2 * STUB;
+pub(crate) const DEPTH: u64 = SYSCALL + STUB;
 /// Offset of [`sfi_contract::names::RETURN`].
-pub(crate) const RETURN: u64 = 3 * STUB;
+pub(crate) const RETURN: u64 = DEPTH + STUB;
 /// Offset of [`sfi_contract::names::CUT`].
-pub(crate) const CUT: u64 = 5 * STUB;
+pub(crate) const CUT: u64 = RETURN + 2 * STUB;
 /// Offset of [`sfi_contract::names::KEEP`].
-pub(crate) const KEEP: u64 = 7 * STUB;
+pub(crate) const KEEP: u64 = CUT + 4 * STUB;
 /// Offset of [`sfi_contract::names::BRING`].
-pub(crate) const BRING: u64 = 10 * STUB;
+pub(crate) const BRING: u64 = KEEP + 4 * STUB;
 /// Offset of the first import's stub.
-const IMPORTS: u64 = 13 * STUB;
+const IMPORTS: u64 = BRING + 3 * STUB;
 /// Offset of the trap of [`RETURN`], its last two bytes.
 pub(crate) const RETURN_TRAP: u64 = CUT - 2;
 /// Offset of the trap of [`CUT`], its last two bytes.
@@ -69,6 +83,8 @@ pub(crate) const KEEP_TRAP: u64 = BRING - 2;
 pub(crate) const BRING_TRAP: u64 = IMPORTS - 2;
 /// Offsets of the stubs before those of imports.
 pub(crate) const FIXED: [u64; 7] = [TRAP, SYSCALL, DEPTH, RETURN, CUT, KEEP, BRING];
+/// Offset in the area from which on [`BRING`] has moved rsp. The words there may be old ones.
+pub(crate) const BRINGING: u64 = BRING + 0x37;
 /// `ud2`
 const UD2: [u8; 2] = [0x0f, 0x0b];
 /// `-ENOSYS`.
@@ -132,7 +148,8 @@ pub(crate) enum Way {
 /// block.
 pub(crate) fn emit(stubs: &[Stub], dispatch: u64) -> Vec<u8> {
     let mut bytes = vec![0xcc; size(stubs.len()) as usize];
-    for trap in [TRAP, RETURN_TRAP, CUT_TRAP, KEEP_TRAP, BRING_TRAP] {
+    let traps = (TRAP..TRAP + TRAPS).step_by(STEP as usize);
+    for trap in traps.chain([RETURN_TRAP, CUT_TRAP, KEEP_TRAP, BRING_TRAP]) {
         bytes[trap as usize..][..2].copy_from_slice(&UD2);
     }
     // mov $-ENOSYS,%rax
@@ -206,21 +223,44 @@ fn return_address() -> Vec<u8> {
 fn cut(dispatch: u64) -> Vec<u8> {
     let mut code = Vec::new();
     header(&mut code);
-    // mov TOP(%r11),%r11
-    code.extend_from_slice(&[0x4d, 0x8b, 0x5b, const { disp8(offset_of!(Context, top)) }]);
-    // mov %r11,%r10
+    // mov TOP(%r11),%r10
+    code.extend_from_slice(&[0x4d, 0x8b, 0x53, const { disp8(offset_of!(Context, top)) }]);
     // sub %rsp,%r10
     // shr $3,%r10
     // dec %r10
     // cmp %r10,%rdi
-    code.extend_from_slice(&[
-        0x4d, 0x89, 0xda, 0x49, 0x29, 0xe2, 0x49, 0xc1, 0xea, 3, 0x49, 0xff, 0xca, 0x4c, 0x39, 0xd7,
-    ]);
+    code.extend_from_slice(&[0x49, 0x29, 0xe2, 0x49, 0xc1, 0xea, 3, 0x49, 0xff, 0xca, 0x4c, 0x39, 0xd7]);
     // ja CUT_TRAP
     code.extend_from_slice(&[0x77, (CUT_TRAP - CUT) as u8 - code.len() as u8 - 2]);
+    // The place of the last word that goes, and 8 more:
     // neg %rdi
-    // lea -8(%r11,%rdi,8),%rsp
-    code.extend_from_slice(&[0x48, 0xf7, 0xdf, 0x49, 0x8d, 0x64, 0xfb, 0xf8]);
+    // mov TOP(%r11),%r10
+    // lea -8(%r10,%rdi,8),%rdi
+    code.extend_from_slice(&[0x48, 0xf7, 0xdf, 0x4d, 0x8b, 0x53, const { disp8(offset_of!(Context, top)) }]);
+    code.extend_from_slice(&[0x49, 0x8d, 0x7c, 0xfa, 0xf8]);
+    // mov CURRENT(%r11),%r10
+    code.extend_from_slice(&[0x4d, 0x8b, 0x53, const { disp8(offset_of!(Context, current)) }]);
+    open(&mut code, CUT_TRAP - CUT);
+    // again: cmp %rdi,%rsp
+    let again = code.len();
+    code.extend_from_slice(&[0x48, 0x39, 0xfc]);
+    // jae there
+    code.extend_from_slice(&[0x73, 0]);
+    let there = code.len();
+    let outside = mapped(&mut code);
+    // movzbl (%r11),%r11d
+    // lea 8(%rsp,%r11,8),%rsp
+    code.extend_from_slice(&[0x45, 0x0f, 0xb6, 0x1b, 0x4a, 0x8d, 0x64, 0xdc, 8]);
+    // jmp again
+    code.extend_from_slice(&[0xeb, (again as u8).wrapping_sub(code.len() as u8 + 2)]);
+    land(&mut code, outside);
+    // outside: add $8,%rsp
+    code.extend_from_slice(&[0x48, 0x83, 0xc4, 8]);
+    // jmp again
+    code.extend_from_slice(&[0xeb, (again as u8).wrapping_sub(code.len() as u8 + 2)]);
+    land(&mut code, there);
+    // there: jne CUT_TRAP
+    code.extend_from_slice(&[0x75, (CUT_TRAP - CUT) as u8 - code.len() as u8 - 2]);
     // xor %r10d,%r10d
     // xor %r11d,%r11d
     // xor %edi,%edi
@@ -250,6 +290,14 @@ fn keep() -> Vec<u8> {
     code.extend_from_slice(&(8 * PART_WORDS as u32).to_le_bytes());
     // ja KEEP_TRAP
     code.extend_from_slice(&[0x77, (KEEP_TRAP - KEEP) as u8 - code.len() as u8 - 2]);
+    // Nothing may have been saved at the call.
+    open(&mut code, KEEP_TRAP - KEEP);
+    let outside = mapped(&mut code);
+    // cmpb $0,(%r11)
+    code.extend_from_slice(&[0x41, 0x80, 0x3b, 0]);
+    // jne KEEP_TRAP
+    code.extend_from_slice(&[0x75, (KEEP_TRAP - KEEP) as u8 - code.len() as u8 - 2]);
+    land(&mut code, outside);
     place(&mut code, KEEP_TRAP - KEEP);
     // shr $3,%rcx
     // mov %rcx,(%rdi)
@@ -265,6 +313,40 @@ fn keep() -> Vec<u8> {
     // ret
     code.extend_from_slice(&[0x31, 0xff, 0x31, 0xf6, 0x45, 0x31, 0xd2, 0x45, 0x31, 0xdb, 0xc3]);
     code
+}
+
+/// Appends code that traps, at an offset of the stub, unless the map knows all texts of the domain
+/// `r10`.
+fn open(code: &mut Vec<u8>, trap: u64) {
+    // cmpl $0,CLOSED(%r10)
+    code.extend_from_slice(&[0x41, 0x83, 0x7a, const { disp8(offset_of!(DomainState, depths.closed)) }, 0]);
+    // jne trap
+    code.extend_from_slice(&[0x75, trap as u8 - code.len() as u8 - 2]);
+}
+
+/// Appends code that puts into r11 the address of the depth that lies above the return address at
+/// rsp, in the map of the domain `r10`. If it is not in the map, it jumps to the place that
+/// [`land`] gives it. Returns the end of this jump.
+fn mapped(code: &mut Vec<u8>) -> usize {
+    // mov (%rsp),%r11d
+    // sub LOW(%r10),%r11d
+    code.extend_from_slice(&[0x44, 0x8b, 0x1c, 0x24]);
+    code.extend_from_slice(&[0x45, 0x2b, 0x5a, const { disp8(offset_of!(DomainState, depths.low)) }]);
+    // cmp LENGTH(%r10),%r11d
+    code.extend_from_slice(&[0x45, 0x3b, 0x5a, const { disp8(offset_of!(DomainState, depths.length)) }]);
+    // jae outside
+    code.extend_from_slice(&[0x73, 0]);
+    let jump = code.len();
+    // shr $2,%r11d
+    // add MAP(%r10),%r11
+    code.extend_from_slice(&[0x41, 0xc1, 0xeb, const { STEP.trailing_zeros() as u8 }]);
+    code.extend_from_slice(&[0x4d, 0x03, 0x5a, const { disp8(offset_of!(DomainState, depths.map)) }]);
+    jump
+}
+
+/// Lets the jump that ends at an offset lead to the end of the code.
+fn land(code: &mut [u8], jump: usize) {
+    code[jump - 1] = (code.len() - jump) as u8;
 }
 
 /// Appends code that puts the address of place number `rdi` of the domain `r10` into rdi. It traps
@@ -367,7 +449,9 @@ mod tests {
         let mut line = String::new();
         GasFormatter::new().format(&Decoder::new(64, &stub, DecoderOptions::NONE).decode(), &mut line);
         assert_eq!(line, "jmpq *%gs:0x100008");
-        assert_eq!(text(TRAP, 1), ["ud2"]);
+        for trap in (TRAP..SYSCALL).step_by(4) {
+            assert_eq!(text(trap, 1), ["ud2"]);
+        }
         assert_eq!(text(SYSCALL, 2), ["mov $0xFFFFFFFFFFFFFFDA,%rax", "ret"]);
         let head = ["mov %rsp,%r11", "and $0xFFFFFFFFFFC00000,%r11"];
         let check = |offset: u64, lines: &[&str]| {
@@ -382,12 +466,23 @@ mod tests {
         let load = ["neg %rdi", "mov -0x10(%r11,%rdi,8),%rax", "neg %rdi", "xor %r11d,%r11d", "ret"];
         let lines = [&[&load_top[..], "mov %r11,%rax"], &count[..], &["cmp %rax,%rdi", &at], &load[..]];
         check(RETURN, &lines.concat());
-        let at = format!("ja 0x{CUT_TRAP:016X}");
-        let count = [&load_top[..], "mov %r11,%r10", "sub %rsp,%r10", "shr $3,%r10", "dec %r10", "cmp %r10,%rdi", &at];
-        let jump = ["neg %rdi", "lea -8(%r11,%rdi,8),%rsp", "xor %r10d,%r10d", "xor %r11d,%r11d", "xor %edi,%edi"];
-        check(CUT, &[&count[..], &jump[..], &["and $0xFFFF8,%esi", "jmpq *%gs:0x100000(%esi)"]].concat());
         let current = format!("mov {}(%r11),%r10", offset_of!(Context, current));
         let into = |offset: u64| format!("0x{offset:016X}");
+        let state = |instruction: &str, offset: usize, rest: &str| format!("{instruction}0x{offset:X}(%r10){rest}");
+        let open = |trap: u64| {
+            let closed = offset_of!(DomainState, depths.closed);
+            [state("cmpl $0,", closed, ""), format!("jne {}", into(trap))]
+        };
+        let mapped = |outside: u64| {
+            [
+                "mov (%rsp),%r11d".to_owned(),
+                state("sub ", offset_of!(DomainState, depths.low), ",%r11d"),
+                state("cmp ", offset_of!(DomainState, depths.length), ",%r11d"),
+                format!("jae {}", into(outside)),
+                "shr $2,%r11d".to_owned(),
+                state("add ", offset_of!(DomainState, depths.map), ",%r11"),
+            ]
+        };
         let place = |trap: u64| {
             [
                 format!("cmp 0x{:X}(%r10),%rdi", offset_of!(DomainState, parts)),
@@ -398,11 +493,30 @@ mod tests {
         };
         let top_to = |register: &str| format!("mov 0x{top:X}(%r11),{register}");
         let copy = |lines: &[&str]| lines.iter().map(|line| (*line).to_owned()).collect::<Vec<String>>();
+        let (again, outside, there) = (CUT + 0x34, CUT + 0x5A, CUT + 0x60);
+        let lines = [
+            &[top_to("%r10")][..],
+            &copy(&["sub %rsp,%r10", "shr $3,%r10", "dec %r10", "cmp %r10,%rdi"]),
+            &[format!("ja {}", into(CUT_TRAP)), "neg %rdi".to_owned(), top_to("%r10")],
+            &["lea -8(%r10,%rdi,8),%rdi".to_owned(), current.clone()],
+            &open(CUT_TRAP),
+            &["cmp %rdi,%rsp".to_owned(), format!("jae {}", into(there))],
+            &mapped(outside),
+            &copy(&["movzbl (%r11),%r11d", "lea 8(%rsp,%r11,8),%rsp"]),
+            &[format!("jmp {}", into(again)), "add $8,%rsp".to_owned(), format!("jmp {}", into(again))],
+            &[format!("jne {}", into(CUT_TRAP))],
+            &copy(&["xor %r10d,%r10d", "xor %r11d,%r11d", "xor %edi,%edi"]),
+            &copy(&["and $0xFFFF8,%esi", "jmpq *%gs:0x100000(%esi)"]),
+        ];
+        check(CUT, &lines.concat().iter().map(String::as_str).collect::<Vec<_>>());
         let size = ["sub %rsp,%rcx".to_owned(), "sub $0x10,%rcx".to_owned(), "cmp $0xFFF8,%rcx".to_owned()];
         let lines = [
             &[current.clone(), top_to("%rcx")][..],
             &size,
             &[format!("ja {}", into(KEEP_TRAP))],
+            &open(KEEP_TRAP),
+            &mapped(KEEP + 0x45),
+            &["cmpb $0,(%r11)".to_owned(), format!("jne {}", into(KEEP_TRAP))],
             &place(KEEP_TRAP),
             &copy(&["shr $3,%rcx", "mov %rcx,(%rdi)", "add $8,%rdi", "lea 8(%rsp),%rsi", "rep movsq (%rsi),(%rdi)"]),
             &copy(&["xor %edi,%edi", "xor %esi,%esi", "xor %r10d,%r10d", "xor %r11d,%r11d", "ret"]),
@@ -419,6 +533,7 @@ mod tests {
             &copy(&["jmpq *%gs:0x100000(%r10d)"]),
         ];
         check(BRING, &lines.concat().iter().map(String::as_str).collect::<Vec<_>>());
+        assert_eq!(text(BRINGING - 3, 2), ["mov %r10,%rsp", "mov %esi,%r10d"]);
         for trap in [RETURN_TRAP, CUT_TRAP, KEEP_TRAP, BRING_TRAP] {
             assert_eq!(text(trap, 1), ["ud2"]);
         }

@@ -7,7 +7,8 @@
 //! that all instances map. Large data lies in another one, which they map copy-on-write.
 
 use crate::fault::names::Names;
-use crate::link::image_form::{AnchorsForm, UsageForm};
+use crate::gate::depths::{Depths, ImageDepths};
+use crate::link::image_form::{AnchorsForm, SavesForm, UsageForm};
 use crate::vm::address::{HostAddress, WindowOffset};
 use crate::vm::memory::{HEAP, Segment};
 use crate::vm::sealed_file;
@@ -19,9 +20,10 @@ use rustix::fd::OwnedFd;
 use serde::{Deserialize, Serialize};
 use sfi_contract::Anchors;
 use sfi_contract::layout::PAGE_SIZE;
-use sfi_verifier::Usage;
+use sfi_contract::saves::Saves;
+use sfi_verifier::{Checked, Usage};
 use std::borrow::Cow;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// The first place of a range, and the first place after it.
 pub(crate) type Range = (WindowOffset, WindowOffset);
@@ -103,10 +105,19 @@ pub(crate) struct Image {
     /// The verifier's facts about the state that the text uses.
     #[serde(with = "UsageForm")]
     pub usage: Usage,
+    /// The places where registers are saved on the control stack, as the verifier found them in the
+    /// text as it runs.
+    #[serde(with = "SavesForm")]
+    pub saves: Arc<Saves>,
+    /// The same for gates and signal handlers, made once.
+    #[serde(skip)]
+    pub own_depths: OnceLock<ImageDepths>,
     /// Says whether some object names [`sfi_contract::names::CLIENT_STACK`].
     pub reads_client_stack: bool,
     /// Some object names [`sfi_contract::names::KEEP`].
     pub switches_fibers: bool,
+    /// Some object names [`sfi_contract::names::KEEP`] or [`sfi_contract::names::CUT`].
+    pub walks: bool,
     /// The locals of each thread, in a domain that may have more than one.
     pub thread_locals: Option<ThreadLocals>,
     /// The E-stacks of further lanes, in a domain that several may be in.
@@ -230,6 +241,22 @@ impl Image {
     /// Says whether a place lies in the verified text, and not in a stub or a library.
     pub(crate) fn has_text(&self, place: WindowOffset) -> bool {
         (self.text.0..self.text.0 + self.text.1).contains(&place)
+    }
+
+    /// Takes note of the second verification of its text.
+    pub(crate) fn note(&mut self, checked: Checked) {
+        self.usage = self.usage.union(checked.usage);
+        (self.saves, self.own_depths) = (Arc::new(checked.saves), OnceLock::new());
+    }
+
+    /// Returns the depths of the text. It was verified.
+    pub(crate) fn own_depths(&self) -> &ImageDepths {
+        self.own_depths.get_or_init(|| ImageDepths::new(self.trap, self.text, &self.saves, self.walks))
+    }
+
+    /// Returns the depths of a domain without libraries.
+    pub(crate) fn depths(&self) -> Depths {
+        self.own_depths().view(self.trap)
     }
 
     /// Returns the length of the dispatch table in bytes: whole pages, with those that are reserved

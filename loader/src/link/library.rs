@@ -13,7 +13,7 @@ use crate::link::references::{self, relocations, takes_address};
 use crate::link::reloc::{self, Addresses};
 use crate::link::select::{self, Input};
 use crate::link::symbols::{self, Outside, Symbols, Target};
-use crate::link::{any_names, debug, fill, functions, functions_of, names, trim};
+use crate::link::{any_names, debug, fill, functions, functions_of, names, trim, walks};
 use crate::spec::DomainSpec;
 use crate::spec::library::Library;
 use crate::vm::address::WindowOffset;
@@ -64,6 +64,8 @@ pub(crate) struct LibraryImage {
     pub usage: Usage,
     /// An object names a function that registers others for the domain's end.
     pub at_exit: bool,
+    /// An object names [`reserved::CUT`] or [`reserved::KEEP`].
+    pub walks: bool,
 }
 
 /// Functions of a libc that register others for the domain's end.
@@ -222,6 +224,7 @@ impl Plan<'_> {
             usage: inputs.iter().fold(Usage::default(), |all, input| all.union(input.usage)),
             parts: self.images(places, parts, words),
             at_exit: AT_EXIT.into_iter().any(|name| any_names(inputs, name)),
+            walks: walks(inputs),
         })
     }
 

@@ -40,7 +40,7 @@ use sfi_contract::layout::{
 use sfi_verifier::elf::number::STT_FUNC;
 use sfi_verifier::{Usage, Verifier};
 use std::borrow::Cow;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// The name of a shared region's segment is this and the region's name.
 pub(crate) const REGION: &str = "region ";
@@ -144,7 +144,10 @@ pub(crate) fn link(spec: &DomainSpec, plan: &Plan<'_>, site: &Site<'_>) -> Resul
         stack: [places.stack.0, places.stack.0 + places.stack.1],
         usage,
         reads_client_stack: any_names(inputs, sfi_contract::names::CLIENT_STACK),
+        saves: Arc::default(),
+        own_depths: OnceLock::new(),
         switches_fibers: any_names(inputs, sfi_contract::names::KEEP),
+        walks: walks(inputs),
         thread_locals: places.first_thread.map(|second| thread_locals(second, places, layout, &parts, &words)),
         estacks: places.estacks.iter().map(|at| estack(*at, places)).collect(),
         contents: contents(parts, words, site, &dispatch, layout),
@@ -193,6 +196,11 @@ fn indirects(
         }
     }
     indirects
+}
+
+/// Says whether some object names a stub that walks over saved words.
+fn walks(inputs: &[Input<'_>]) -> bool {
+    [sfi_contract::names::CUT, sfi_contract::names::KEEP].into_iter().any(|stub| any_names(inputs, stub))
 }
 
 /// Says whether some object names a symbol.

@@ -33,7 +33,7 @@ const KEY_SIZE: usize = 32;
 /// Most bytes of all entries. The oldest are removed.
 const MOST_BYTES: u64 = 256 << 20;
 /// The form of entries. Another one has another number.
-const FORM: u32 = 2;
+const FORM: u32 = 3;
 
 /// A directory of images, see [`crate::Builder::image_store`].
 #[derive(Clone)]

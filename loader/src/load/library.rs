@@ -13,7 +13,7 @@ use crate::vm::sealed_file;
 use crate::vm::window::{Protection, Window, pages};
 use rustix::fd::AsFd;
 use rustix::io::Errno;
-use sfi_verifier::{FinalText, Usage, Verifier, Violation};
+use sfi_verifier::{Checked, FinalText, Verifier, Violation};
 
 /// The bytes between and after sections of text: `int3`, one instruction each.
 const PADDING: [u8; pages(1) as usize] = [0xcc; pages(1) as usize];
@@ -29,7 +29,7 @@ pub(crate) fn raise(
     library: &LibraryImage,
     slots: &[WindowOffset],
     verifier: &mut Verifier,
-) -> Result<Usage, LinkError> {
+) -> Result<Checked, LinkError> {
     let (spec, image) = home;
     let raised = library.parts.iter().try_for_each(|part| map(window, part));
     let raised = raised.map_err(|error| MapError::new(&format!("a library of domain `{}`", spec.name), error).into());
@@ -65,25 +65,26 @@ fn map(window: &Window, part: &PartImage) -> Result<(), Errno> {
 }
 
 /// Verifies a library's text as it will run. Its branches reach its own boundaries, or places of
-/// the domain that its symbols mean. All its global functions, and all code places that slots will
-/// hold, are boundaries.
+/// the domain that its symbols mean. All its global functions, its initialisers and finalisers, and
+/// all code places that slots will hold, are boundaries where no register is saved.
 fn verify(
     window: &Window,
     image: &Image,
     library: &LibraryImage,
     slots: &[WindowOffset],
     verifier: &mut Verifier,
-) -> Result<Usage, Vec<Violation>> {
+) -> Result<Checked, Vec<Violation>> {
     let (at, used) = library.text;
     if used == 0 {
-        return Ok(Usage::default());
+        return Ok(Checked::default());
     }
     let mut bytes = vec![0; pages(used) as usize];
     window.read(at, &mut bytes);
     // The rest of the last page is `int3` only, so it breaks no rule and nothing runs through it.
     let (text, rest) = bytes.split_at(used as usize);
     let text = if PADDING.starts_with(rest) { text } else { &bytes };
-    let targets = slots.iter().chain(library.functions.values());
+    let own = library.functions.values().chain(&library.initialisers).chain(&library.finalisers);
+    let targets = slots.iter().chain(own);
     let text = FinalText {
         bytes: text,
         offset: at.bytes(),

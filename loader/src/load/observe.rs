@@ -5,6 +5,7 @@
 //! secrets, and what it writes down is no secret any more.
 
 use crate::fault::names::{DebugObject, Names};
+use crate::gate::depths::SavingText;
 use crate::gate::stubs;
 use crate::gate::{self, GateCode};
 use crate::link::image::Image;
@@ -45,13 +46,24 @@ pub(crate) struct Observed(#[expect(dead_code, reason = "only dropped")] Option<
 /// Tells the observer, if there is one, of an image in its window.
 pub(crate) fn tell(domain: &str, window: &Window, image: &Image) -> Observed {
     let start = image.trap - stubs::TRAP;
-    tell_of(domain, window, (start, image.text.0 + image.text.1 - start), &image.names)
+    let text = (start, image.text.0 + image.text.1 - start);
+    let own = image.own_depths().texts();
+    let saves: Vec<SavingText> =
+        if own.is_empty() { Vec::new() } else { [&[SavingText::traps(image.trap)], own].concat() };
+    tell_of(domain, window, text, (&saves, &image.names))
 }
 
 /// Tells the observer, if there is one, of a text: its first place, and its length in bytes.
-pub(crate) fn tell_of(domain: &str, window: &Window, text: (WindowOffset, u64), names: &Names) -> Observed {
+/// `facts` are the places where it saves registers, and its names.
+pub(crate) fn tell_of(
+    domain: &str,
+    window: &Window,
+    text: (WindowOffset, u64),
+    facts: (&[SavingText], &Names),
+) -> Observed {
     let start = window.at(text.0).number();
-    let text = RaisedText { domain, base: window.base().number(), text: start..start + text.1, names, window };
+    let ((saves, names), base) = (facts, window.base().number());
+    let text = RaisedText { domain, base, text: start..start + text.1, saves, names, window };
     Observed(OBSERVER.get().map(|observer| observer.raised(&text)))
 }
 
@@ -60,6 +72,7 @@ pub struct RaisedText<'a> {
     domain: &'a str,
     base: u64,
     text: Range<u64>,
+    saves: &'a [SavingText],
     names: &'a Names,
     window: &'a Window,
 }
@@ -79,6 +92,14 @@ impl<'a> RaisedText<'a> {
     /// Returns the addresses of the text: the loader's stubs, then the code of the objects.
     pub fn addresses(&self) -> Range<u64> {
         self.text.clone()
+    }
+
+    /// Returns the places where functions have saved registers on the control stack: addresses, and
+    /// the number of words above the return address. By address.
+    pub fn saves(&self) -> impl Iterator<Item = (Range<u64>, u8)> + use<'a> {
+        let base = self.base;
+        let all = self.saves.iter().flat_map(SavingText::ranges);
+        all.map(move |(range, depth)| (base + range.start..base + range.end, depth))
     }
 
     /// Returns the functions: address, size in bytes (0 if it is not known), name. By address.

@@ -28,7 +28,7 @@ use rand_chacha::rand_core::Rng;
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
 use sfi_contract::layout::{PAGE_SIZE, TCB_CANARY};
-use sfi_verifier::{Usage, Verifier};
+use sfi_verifier::{Checked, Verifier};
 use std::sync::Arc;
 
 /// Stacks begin and end on pages.
@@ -42,7 +42,7 @@ pub(crate) struct Raised {
     pub initial_sp: u64,
     /// The data stack.
     pub stack: [WindowOffset; 2],
-    /// The return addresses of its fibers.
+    /// The return addresses and saved registers of its fibers.
     pub kept: KeptParts,
     /// A debugger's record of the text.
     pub observed: Observed,
@@ -63,7 +63,8 @@ pub(crate) fn first(
     // The bytes in a file need no second place here. Those that were verified take it.
     let shared = image.shares_text();
     let mut room = if shared { image.take_text() } else { Vec::new() };
-    image.usage = image.usage.union(verify(&window, &image, spec, verifier, &mut room)?);
+    let checked = verify(&window, &image, spec, verifier, &mut room)?;
+    image.note(checked);
     if shared {
         image.put_text(room);
     }
@@ -85,7 +86,12 @@ pub(crate) fn again(
 ) -> Result<Raised, LinkError> {
     let window = fill(draw, &spec.name, &image, regions)?;
     if !image.shares_text() {
-        verify(&window, &image, spec, &mut Verifier::new(&options(spec)), &mut Vec::new())?;
+        let checked = verify(&window, &image, spec, &mut Verifier::new(&options(spec)), &mut Vec::new())?;
+        // The depths are those of the image. No word that depends on the base is an instruction.
+        if checked.saves != *image.saves {
+            let why = "registers are saved at other places than in the first window".to_owned();
+            return Err(LinkError::Place { domain: spec.name.clone(), place: "text".to_owned(), why });
+        }
     }
     Raised::new(window, image, spec)
 }
@@ -113,7 +119,7 @@ fn verify(
     spec: &DomainSpec,
     verifier: &mut Verifier,
     room: &mut Vec<u8>,
-) -> Result<Usage, LinkError> {
+) -> Result<Checked, LinkError> {
     verify::verify(window, image, spec, verifier, room)
         .map_err(|violations| LinkError::FinalText { domain: spec.name.clone(), violations })
 }
@@ -185,6 +191,7 @@ impl Raised {
             next: std::ptr::null_mut(),
             parts_at,
             parts,
+            depths: self.image.depths(),
             regions: Uppers::NONE,
             text: self.window.text_base(),
             door: std::ptr::null(),

@@ -18,7 +18,7 @@
 //! mode = "write"                 # write (default), full or match
 //! memory = "64 MiB"              # heap
 //! stack = "1 MiB"                # data stack
-//! control_stack = "1 MiB"        # return addresses, 8 bytes for each call in progress
+//! control_stack = "1 MiB"        # 8 bytes for each call in progress and each saved register
 //! clock = false                  # may read `rdtsc`: true (mode full only) or "exposing"
 //! placement = "scattered"        # scattered (default) or dense
 //!

@@ -123,7 +123,7 @@ pub const MAX_FIBERS: usize = 1024;
 pub const DEFAULT_CONTROL_STACK: u64 = 1 << 20;
 /// Least bytes of a world's control stack.
 pub const MIN_CONTROL_STACK: u64 = 64 << 10;
-/// Most bytes of a world's control stack: 458,000 calls.
+/// Most bytes of a world's control stack: 458,000 calls without saved registers.
 pub const MAX_CONTROL_STACK: u64 = crate::gate::records::MAX_CONTROL_AREA;
 
 /// A function that a domain registers under a name, for others to connect to.
@@ -266,9 +266,11 @@ impl DomainSpec {
     }
 
     /// Sets the size of the control stack in bytes, rounded up to pages. It holds 8 bytes for each
-    /// call in progress. The domains of a world share one. It has the largest of their sizes when
-    /// the world is built, and does not change when a domain is loaded again. At least
-    /// [`MIN_CONTROL_STACK`] and at most [`MAX_CONTROL_STACK`]. Default: [`DEFAULT_CONTROL_STACK`].
+    /// call in progress, and for each register that a function of text with saves has saved there
+    /// (`sfi rewrite --saves`, `sfi cc`). The domains of a world share one. It has the largest of
+    /// their sizes when the world is built, and does not change when a domain is loaded again. At
+    /// least [`MIN_CONTROL_STACK`] and at most [`MAX_CONTROL_STACK`]. Default:
+    /// [`DEFAULT_CONTROL_STACK`].
     #[must_use]
     pub fn control_stack(mut self, bytes: u64) -> Self {
         self.control_stack = bytes;

@@ -5,6 +5,7 @@ pub(crate) mod backing;
 pub(crate) mod child;
 pub(crate) mod closed;
 pub(crate) mod error;
+pub(crate) mod lazy;
 pub(crate) mod ledger;
 pub(crate) mod memory;
 pub(crate) mod region;

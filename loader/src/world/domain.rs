@@ -41,7 +41,7 @@ pub(crate) struct Domain {
     /// The verifier's facts about the state that its text uses, with that of its libraries.
     pub usage: Usage,
     pub initial_sp: u64,
-    /// The return addresses of its fibers.
+    /// The return addresses and saved registers of its fibers.
     pub kept: KeptParts,
     /// Number of an instance. 0 for the domains that were described, and for a discarded instance.
     pub life: u64,

@@ -1,6 +1,7 @@
 //! Further instances of a world's domains, made and discarded at run time.
 
 use crate::fault::meter;
+use crate::gate::depths::Depths;
 use crate::gate::fault::RawFault;
 use crate::gate::ids::{BindingId, DomainId, RegionId};
 use crate::gate::kept::KeptParts;
@@ -286,6 +287,7 @@ impl Inner {
             (*domain.state).generation += 1;
             (*domain.state).life = 0;
             (*domain.state).parts = 0;
+            (*domain.state).depths = Depths::NONE;
         }
         // A binding that could not be undone leads to a state that stays dead.
         if forgotten.is_ok() {

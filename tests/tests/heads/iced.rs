@@ -16,7 +16,8 @@ pub fn read(factory: &mut InstructionInfoFactory, i: &Instruction) -> Result<Rea
     }
     let repeated = i.has_rep_prefix() || i.has_repne_prefix();
     for memory in info.used_memory() {
-        if memory.base() == Register::RSP && reading.flow != Flow::Next {
+        let saves = matches!(i.code(), Code::Push_r64 | Code::Pop_r64);
+        if memory.base() == Register::RSP && (saves || reading.flow != Flow::Next) {
             continue;
         }
         let base = part(memory.base());

@@ -241,8 +241,7 @@ impl Worker {
 fn permitted(i: &Instruction) -> u16 {
     match policy::lookup(i.code()).map(|form| form.class) {
         Some(Class::Mxcsr) => control::MXCSR,
-        Some(Class::Return) => control::STACK,
-        Some(Class::Branch | Class::IndirectBranch) => control::STACK,
+        Some(Class::Return | Class::Save | Class::Branch | Class::IndirectBranch) => control::STACK,
         _ => 0,
     }
 }

@@ -12,12 +12,14 @@ pub fn read(decoder: &zydis::Decoder, bytes: &[u8]) -> Result<Reading, Unread> {
     let i: FullInstruction = decoder.decode_first(bytes).ok().flatten().ok_or(Unread::Unknown)?;
     let mut reading = Reading { length: i.length, flow: flow(&i), ..Reading::default() };
     reading.spoken = u16::MAX;
+    let saves = matches!(i.mnemonic, Mnemonic::PUSH | Mnemonic::POP);
     for operand in i.operands() {
         let reads = operand.action.intersects(OperandAction::READ | OperandAction::CONDREAD);
         let writes = operand.action.intersects(OperandAction::WRITE | OperandAction::CONDWRITE);
         match &operand.kind {
             DecodedOperandKind::Reg(register) if writes => write(&mut reading, *register),
-            DecodedOperandKind::Mem(memory) if memory.base == Register::RSP && reading.flow != Flow::Next => {}
+            DecodedOperandKind::Mem(memory)
+                if memory.base == Register::RSP && (saves || reading.flow != Flow::Next) => {}
             DecodedOperandKind::Mem(memory) => {
                 let touched = memory.ty != MemoryOperandType::AGEN;
                 let (narrow, size) = (Some(i.address_width == 32), Some(operand.size / 8));

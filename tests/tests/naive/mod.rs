@@ -155,13 +155,24 @@ struct Follow<'t> {
     regions: Vec<(u64, u64)>,
     /// Loads whose registers decide about their place.
     based: Vec<u64>,
+    /// The number of words that are pushed before every instruction that control can reach.
+    pushed: BTreeMap<u64, u64>,
 }
 
 impl<'t> Follow<'t> {
     fn new(text: &'t Text<'t>, mode: Mode, may_branch_to: &'t dyn Fn(usize) -> bool) -> Self {
         let full = mode == Mode::Full;
         let (reached, entered) = (BTreeMap::new(), text.roots.clone());
-        Follow { text, full, may_branch_to, reached, entered, regions: Vec::new(), based: Vec::new() }
+        Follow {
+            text,
+            full,
+            may_branch_to,
+            reached,
+            entered,
+            regions: Vec::new(),
+            based: Vec::new(),
+            pushed: BTreeMap::new(),
+        }
     }
 
     fn decode(bytes: &[u8], at: u64) -> Option<Instruction> {
@@ -172,9 +183,15 @@ impl<'t> Follow<'t> {
 
     fn run(mut self) -> Result<(), String> {
         let length = self.text.bytes.len() as u64;
-        let mut todo = self.text.roots.clone();
-        while let Some(at) = todo.pop() {
-            if at == length || self.reached.contains_key(&at) {
+        let mut todo: Vec<(u64, u64)> = self.text.roots.iter().map(|root| (*root, 0)).collect();
+        while let Some((at, pushed)) = todo.pop() {
+            if at == length {
+                continue;
+            }
+            if let Some(before) = self.pushed.insert(at, pushed) {
+                if before != pushed {
+                    return Err(format!("{before} or {pushed} words are pushed at {at:#x}"));
+                }
                 continue;
             }
             let instruction = Self::decode(self.text.bytes, at).ok_or_else(|| format!("nothing decodes at {at:#x}"))?;
@@ -182,18 +199,34 @@ impl<'t> Follow<'t> {
             let complain = |why: String| format!("{at:#x} `{instruction}`: {why}");
             self.check(at, &instruction).map_err(complain)?;
             let relocated = self.patches(at, instruction.len() as u64).next().is_some();
-            match instruction.flow_control() {
-                FlowControl::Next | FlowControl::IndirectCall => todo.push(instruction.next_ip()),
+            let next = match instruction.mnemonic() {
+                Mnemonic::Push if pushed == 15 => return Err(complain("pushes too many words".into())),
+                Mnemonic::Push => pushed + 1,
+                Mnemonic::Pop => pushed.checked_sub(1).ok_or_else(|| complain("pops what was not pushed".into()))?,
+                _ => pushed,
+            };
+            let flow = instruction.flow_control();
+            let calls = flow == FlowControl::Call;
+            let leaves = match flow {
+                FlowControl::Return | FlowControl::IndirectBranch => true,
+                FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch => relocated,
+                _ => false,
+            };
+            if leaves && pushed != 0 {
+                return Err(complain(format!("leaves with {pushed} words")));
+            }
+            match flow {
+                FlowControl::Next | FlowControl::IndirectCall => todo.push((instruction.next_ip(), next)),
                 FlowControl::Return | FlowControl::IndirectBranch | FlowControl::Exception | FlowControl::Interrupt => {
                 }
                 FlowControl::ConditionalBranch | FlowControl::Call | FlowControl::UnconditionalBranch => {
-                    if instruction.flow_control() != FlowControl::UnconditionalBranch {
-                        todo.push(instruction.next_ip());
+                    if flow != FlowControl::UnconditionalBranch {
+                        todo.push((instruction.next_ip(), next));
                     }
                     if !relocated {
                         let target = instruction.near_branch_target();
                         self.entered.push(target);
-                        todo.push(target);
+                        todo.push((target, if calls { 0 } else { next }));
                         if target >= length {
                             return Err(complain(format!("branch to {target:#x}, outside")));
                         }
@@ -248,11 +281,12 @@ impl<'t> Follow<'t> {
         let bytes = &self.text.bytes[at as usize..at as usize + instruction.len()];
         let prefixes = prefixes(bytes)?;
         let mnemonic = instruction.mnemonic();
-        let call_or_return = matches!(instruction.code(), Code::Call_rel32_64 | Code::Call_rm64 | Code::Retnq);
+        let saves = matches!(instruction.code(), Code::Push_r64 | Code::Pop_r64);
+        let uses_stack = matches!(instruction.code(), Code::Call_rel32_64 | Code::Call_rm64 | Code::Retnq) || saves;
         if instruction.is_privileged() || instruction.is_save_restore_instruction() {
             return Err("privileged, or saves machine state".into());
         }
-        if instruction.is_stack_instruction() && !call_or_return {
+        if instruction.is_stack_instruction() && !uses_stack {
             return Err("uses the stack".into());
         }
         if forbidden(mnemonic) {
@@ -267,7 +301,7 @@ impl<'t> Follow<'t> {
         if instruction.flow_control() != FlowControl::Next && prefixes.operand_size {
             return Err("66 on a branch".into());
         }
-        self.check_registers(instruction, call_or_return)?;
+        self.check_registers(instruction, uses_stack)?;
         self.check_memory(at, instruction, &prefixes)?;
         if matches!(instruction.flow_control(), FlowControl::IndirectBranch | FlowControl::IndirectCall) {
             let mask = self.mask_before(at, bytes).ok_or("an indirect branch without its mask")?;
@@ -276,14 +310,14 @@ impl<'t> Follow<'t> {
         self.check_patches(at, instruction)
     }
 
-    /// Checks that rsp stands only in near call and return, and no segment register but GS as an
-    /// override.
-    fn check_registers(&self, instruction: &Instruction, call_or_return: bool) -> Result<(), String> {
+    /// Checks that rsp stands only in near call and return, push and pop, and no segment register
+    /// but GS as an override.
+    fn check_registers(&self, instruction: &Instruction, uses_stack: bool) -> Result<(), String> {
         let mut factory = InstructionInfoFactory::new();
         for used in factory.info(instruction).used_registers() {
             let register = used.register();
             let rsp = register.is_gpr() && register.full_register() == Register::RSP;
-            if rsp && !call_or_return {
+            if rsp && !uses_stack {
                 return Err("rsp is named".into());
             }
             if register == Register::FS || register.is_segment_register() && used.access() != OpAccess::Read {

@@ -195,9 +195,10 @@ fn accepted(walk: Walk, mode: Mode, seed: u64, mut f: impl FnMut(&Accepted, &mut
         text.push(0xcc);
         let text =
             FinalText { bytes: &text, offset: TEXT + INSET, gateways: &[], slots: &[], anchors: Anchors::EXAMPLE };
-        if let Ok(usage) = verify_text(&text, &options) {
+        if let Ok(checked) = verify_text(&text, &options) {
             count += 1;
-            f(&Accepted { instruction, bytes: bytes[..instruction.len()].to_vec(), usage }, random);
+            let bytes = bytes[..instruction.len()].to_vec();
+            f(&Accepted { instruction, bytes, usage: checked.usage }, random);
         }
     };
     walk(&mut random, &mut consider);
@@ -380,6 +381,17 @@ fn check_effect(accepted: &Accepted, arena: &Arena, start: &Registers, exit: &Ex
         FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch => {
             let target = accepted.instruction.near_branch_target() - (TEXT + INSET) + start.rip;
             assert!(exit.registers.rip == target || exit.registers.rip == next, "target: {}", what());
+        }
+        _ if matches!(accepted.instruction.code(), Code::Push_r64 | Code::Pop_r64) => {
+            assert_eq!(exit.registers.rip, next, "length: {}", what());
+            let register = accepted.instruction.op0_register().number();
+            if accepted.instruction.code() == Code::Push_r64 {
+                stack[504..512].copy_from_slice(&start.gpr[register].to_le_bytes());
+                rsp -= 8;
+            } else {
+                assert_eq!(exit.registers.gpr[register].to_le_bytes(), stack[512..520], "word: {}", what());
+                rsp += 8;
+            }
         }
         // A repeated string instruction stops after each round, and a gather may stop after each
         // element.

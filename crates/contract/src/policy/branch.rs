@@ -17,6 +17,12 @@ super::forms! {
     Return None(0) [] writes() clobbers() {
         Retnq
     }
+    Save None(0) [] writes() clobbers() {
+        Push_r64
+    }
+    Save None(0) [] writes(0) clobbers() {
+        Pop_r64
+    }
     String None(0) [] writes() clobbers(RCX RDI) {
         Stosb_m8_AL Stosd_m32_EAX Stosq_m64_RAX Scasb_AL_m8 Scasd_EAX_m32 Scasq_RAX_m64
     }

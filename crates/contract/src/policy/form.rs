@@ -43,6 +43,8 @@ pub enum Class {
     IndirectBranch,
     /// `ret`. It takes an address from the control stack, which holds return addresses only.
     Return,
+    /// `push` and `pop` of a general register. They save it on the control stack. Rule `SFI-C03`.
+    Save,
     /// `movs`, `stos`, `lods`, `cmps`, `scas`. Their memory operands are implicit, by rdi and rsi.
     /// Rule `SFI-S04`.
     String,

@@ -12,8 +12,8 @@
 //! ud0, ud1).
 //!
 //! These are left out although a compiler could emit them:
-//! - anything that names or moves rsp: `push`, `pop`, `enter`, `leave`, `ret imm16`, `pushf` (the
-//!   control stack);
+//! - anything that names or moves rsp, but for `push` and `pop` of another register: `enter`,
+//!   `leave`, `ret imm16`, `pushf`, other forms of `push` and `pop` (the control stack);
 //! - `std`, `popf`: the direction flag is always 0, the string regions depend on it;
 //! - segment registers and bases, `rdpid`, `rdtscp`, `rdpmc`, `rdpkru`, `sgdt`, `sidt`, `sldt`,
 //!   `str`, `smsw`, `lar`, `lsl`, `verr`, `xgetbv` (with 1 in ecx it tells which registers the host

@@ -1,7 +1,7 @@
 //! The effects of a form, by iced's instruction information.
 
 use crate::instance::{instance, is_string, is_vsib, may_be_memory};
-use crate::selection::is_branch_form;
+use crate::selection::{is_branch_form, is_save};
 use iced_x86::{
     Code, CpuidFeature, EncodingKind, InstructionInfoFactory, MandatoryPrefix, OpAccess, OpCodeOperandKind as K,
     OpKind, Register,
@@ -97,6 +97,7 @@ pub fn class_of(code: Code) -> Class {
     match code {
         Code::Retnq => Class::Return,
         Code::Call_rm64 | Code::Jmp_rm64 => Class::IndirectBranch,
+        _ if is_save(code) => Class::Save,
         Code::Int3 | Code::Ud2 => Class::Trap,
         Code::Rdtsc => Class::Clock,
         Code::Cpuid => Class::Identity,

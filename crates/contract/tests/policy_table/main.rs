@@ -21,7 +21,7 @@ use std::fmt::Write as _;
 
 fn part(class: Class) -> &'static str {
     match class {
-        Class::Branch | Class::IndirectBranch | Class::Return | Class::String | Class::Table => "branch",
+        Class::Branch | Class::IndirectBranch | Class::Return | Class::Save | Class::String | Class::Table => "branch",
         Class::Integer | Class::Hint | Class::Trap | Class::Clock | Class::Identity => "integer",
         Class::X87 | Class::X87Places | Class::Mmx => "float",
         Class::Sse | Class::Mxcsr => "sse",
@@ -153,8 +153,6 @@ fn excluded_forms_are_not_listed() {
         M::Std,
         M::Popfq,
         M::Pushfq,
-        M::Push,
-        M::Pop,
         M::Leave,
         M::Enter,
         M::Syscall,

@@ -3,6 +3,7 @@
 //! time (rule `SFI-D05`). This test compares the effects that are no operands, once for each form.
 
 use crate::instance::instance;
+use crate::selection::is_save;
 use iced_x86::{Code, Encoder, OpKind};
 use sfi_contract::policy::{self, Class, Memory};
 use yaxpeax_x86::long_mode::{InstDecoder, Opcode, Operand, RegSpec, register_class as class};
@@ -66,10 +67,10 @@ fn a_second_source_knows_no_other_writes() {
             }
             let is_memory = (0..instruction.op_count()).any(|i| instruction.op_kind(i) == OpKind::Memory);
             let mut expected = u32::from(is_memory && matches!(form.memory, Memory::Store | Memory::Lockable));
-            if matches!(code, Code::Call_rel32_64 | Code::Call_rm64 | Code::Retnq) {
-                // The return address and rsp.
+            if matches!(code, Code::Call_rel32_64 | Code::Call_rm64 | Code::Retnq) || is_save(code) {
+                // The word on the control stack, and rsp.
                 registers &= !(1 << 4);
-                expected += u32::from(code != Code::Retnq);
+                expected += u32::from(!matches!(code, Code::Retnq | Code::Pop_r64));
             }
             if !is_erratum(opcode) {
                 assert_eq!(stores, expected, "{code:?}: {accesses:?}");

@@ -120,6 +120,11 @@ pub fn name_excluded(code: Code) -> bool {
         )
 }
 
+/// Says whether a form saves a register on the control stack, or takes it from there.
+pub fn is_save(code: Code) -> bool {
+    matches!(code, Code::Push_r64 | Code::Pop_r64)
+}
+
 pub fn is_branch_form(code: Code) -> bool {
     let op = code.op_code();
     matches!(op.op0_kind(), K::br64_1 | K::br64_4) && op.address_size() != 32
@@ -191,7 +196,7 @@ pub fn selected(code: Code) -> bool {
         return false;
     }
     let flow = match code.flow_control() {
-        FlowControl::Next => !op.is_stack_instruction(),
+        FlowControl::Next => !op.is_stack_instruction() || is_save(code),
         FlowControl::UnconditionalBranch | FlowControl::ConditionalBranch | FlowControl::Call => is_branch_form(code),
         FlowControl::IndirectBranch => code == Code::Jmp_rm64,
         FlowControl::IndirectCall => code == Code::Call_rm64,
@@ -201,7 +206,7 @@ pub fn selected(code: Code) -> bool {
         FlowControl::XbeginXabortXend => false,
     };
     let effects = Effects::of(code);
-    let stack = matches!(code, Code::Retnq | Code::Call_rm64 | Code::Call_rel32_64);
+    let stack = matches!(code, Code::Retnq | Code::Call_rm64 | Code::Call_rel32_64) || is_save(code);
     flow && (stack || !effects.stack)
         && !effects.segment
         && (effects.implicit_memory == 0 || stack || is_string(code) || code == Code::Xlat_m8)

@@ -1,5 +1,6 @@
 //! The journey of a library into a live domain.
 
+use crate::gate::depths::SavingText;
 use crate::gate::ids::DomainId;
 use crate::gate::records::Status;
 use crate::link::library::{self, Ask, Home, LibraryImage, Plan};
@@ -19,7 +20,10 @@ use crate::world::links::error::LibraryError;
 use crate::world::links::handle::Linked;
 use crate::world::links::record::{Account, Link, Links, memory, segments};
 use crate::world::links::slots::Taken;
+use sfi_contract::saves::Saves;
 use sfi_verifier::{Options, Usage, Verifier};
+use std::slice::from_ref;
+use std::sync::Arc;
 
 /// A library that is mapped and verified, before its slots and names lead to it.
 struct Mapped {
@@ -28,6 +32,7 @@ struct Mapped {
     needs: Vec<u64>,
     account: Account,
     usage: Usage,
+    saves: Arc<Saves>,
 }
 
 /// Returns the verifier of a world's libraries. It forgets what it remembers if the options are
@@ -75,6 +80,7 @@ impl Inner {
         let mapped = self.map_library(&mut links, index, (library, room));
         let inserted = mapped.and_then(|mapped| self.commit(&mut links, index, library, mapped));
         self.domains[index].links = Some(links);
+        self.note_depths(index);
         inserted
     }
 
@@ -133,11 +139,12 @@ impl Inner {
         });
         let raised = linked.and_then(|image| {
             let own: Vec<WindowOffset> = taken.codes().filter(|c| text.contains(c)).collect();
-            let usage = raise(&domain.window, (home.spec, home.image), &image, &own, verifier)?.union(image.usage);
-            Ok((image, usage))
+            let checked = raise(&domain.window, (home.spec, home.image), &image, &own, verifier)?;
+            Ok((image, checked))
         });
-        let (image, usage) = raised.inspect_err(|_| plan.release(&places, &mut links.map))?;
-        Ok(Mapped { image, taken, needs, account, usage })
+        let (image, checked) = raised.inspect_err(|_| plan.release(&places, &mut links.map))?;
+        let (usage, saves) = (image.usage.union(checked.usage), Arc::new(checked.saves));
+        Ok(Mapped { image, taken, needs, account, usage, saves })
     }
 
     /// Lets slots and names lead to a library.
@@ -148,11 +155,14 @@ impl Inner {
         library: &Library,
         mapped: Mapped,
     ) -> Result<(u64, Vec<WindowOffset>), LibraryError> {
-        let Mapped { image, taken, needs, account, usage } = mapped;
+        let Mapped { image, taken, needs, account, usage, saves } = mapped;
         let parts: Vec<(WindowOffset, u64)> = image.parts.iter().map(|p| (p.content.offset, p.length)).collect();
+        let saves = SavingText::new(image.text, &saves);
         let ready = self.admit_usage(index, usage, &library.name);
         let domain = &mut self.domains[index];
         let ready = ready.and_then(|()| {
+            let prepared = links.prepare(&domain.image, (&saves, image.walks));
+            prepared.map_err(|error| memory(&domain.name, error))?;
             links.slots.commit(&domain.window, library.id, taken).map_err(|error| memory(&domain.name, error).into())
         });
         if let Err(error) = ready {
@@ -162,7 +172,7 @@ impl Inner {
         domain.add_segments(segments(library, &image));
         let text = image.text.0..image.text.0 + image.text.1;
         let observed = match observe::observed() && image.text.1 > 0 {
-            true => observe::tell_of(&domain.name, &domain.window, image.text, &image.names),
+            true => observe::tell_of(&domain.name, &domain.window, image.text, (from_ref(&saves), &image.names)),
             false => Observed::default(),
         };
         let number = self.supply.lives.new_link();
@@ -177,7 +187,9 @@ impl Inner {
             at_exit: image.at_exit,
             observed,
             word: self.supply.lives.words.take(),
+            saves,
             text,
+            walks: image.walks,
             parts,
             names: image.names,
             functions: image.functions,

@@ -1,6 +1,7 @@
 //! The libraries of a domain.
 
 use crate::fault::names::Names;
+use crate::gate::depths::{Depths, SavingText, WideMap};
 use crate::link::image::{ByName, Image};
 use crate::link::library::LibraryImage;
 use crate::link::place::Map;
@@ -27,6 +28,12 @@ pub(crate) struct Links {
     pub slots: Slots,
     /// The linked libraries, in order.
     pub all: Vec<Link>,
+    /// The texts of the domain and its libraries that save registers on the control stack, and the
+    /// map of them for the stubs, if the image's own does not do. The domain's state points to
+    /// them.
+    pub saving: Vec<SavingText>,
+    /// See `saving`.
+    pub wide: Option<WideMap>,
     /// Mappings on the process' account for the slots' pages.
     #[expect(dead_code, reason = "only dropped")]
     account: Account,
@@ -57,6 +64,10 @@ pub(crate) struct Link {
     pub word: Word,
     /// The places in text.
     pub text: Range<WindowOffset>,
+    /// The places where its text saves registers.
+    pub saves: SavingText,
+    /// It names stubs that walk over saved registers.
+    pub walks: bool,
     /// Window offset and length of each mapped part.
     pub parts: Vec<(WindowOffset, u64)>,
     /// Names of its places.
@@ -101,7 +112,43 @@ impl Links {
         let guard = (image.stack_guard[0].bytes(), image.stack_guard[1].bytes());
         let taken = segments.iter().map(|s| (s.offset, s.end())).chain([block, guard]);
         let account = Account::take(1)?;
-        Ok(Self { map: Map::around(regions, taken), slots: Slots::new(image), all: Vec::new(), account })
+        Ok(Self {
+            map: Map::around(regions, taken),
+            slots: Slots::new(image),
+            all: Vec::new(),
+            saving: Vec::new(),
+            wide: None,
+            account,
+        })
+    }
+
+    /// Makes the map for the stubs, if the domain needs one with a further library: some text names
+    /// the stubs, and another one saves registers than the image's own map describes.
+    pub(crate) fn prepare(&mut self, image: &Image, (saves, walks): (&SavingText, bool)) -> Result<(), Errno> {
+        let walks = walks || image.walks || self.all.iter().any(|link| link.walks);
+        let mut new = self.all.iter().map(|link| &link.saves).chain([saves]);
+        let saved = new.any(SavingText::saves_some) || !image.walks && !image.saves.is_empty();
+        if walks && saved && self.wide.is_none() {
+            self.wide = Some(WideMap::new()?);
+        }
+        Ok(())
+    }
+
+    /// Returns the depths of a domain with these libraries. They are valid until the next call.
+    /// None of the domain's code runs. Without a map that is whole the stubs trap.
+    pub(crate) fn depths(&mut self, image: &Image) -> Depths {
+        let saving = self.all.iter().map(|link| &link.saves).filter(|text| text.saves_some());
+        self.saving = saving.cloned().collect();
+        let walks = self.all.iter().any(|link| link.walks) && !image.walks && !image.saves.is_empty();
+        if self.saving.is_empty() && !walks {
+            return image.depths();
+        }
+        self.saving.extend_from_slice(image.own_depths().texts());
+        let (saving, depths) = (&self.saving, image.depths());
+        match self.wide.as_mut().map(|wide| (wide.write(image.trap, saving), wide)) {
+            Some((Ok(()), wide)) => depths.wide(saving, wide),
+            _ => depths.closed(saving),
+        }
     }
 
     /// Finds a linked library.

@@ -74,7 +74,8 @@ impl Inner {
         };
         // SAFETY: a reference to the record exists only while the host runs, on the thread that
         // holds the world. A depth says that a host function runs. Frames are the gates' own, and
-        // the words between two of them are return addresses (gate/frame.rs).
+        // the words between two of them are return addresses and saved registers (gate/frame.rs). A
+        // register that holds such an address keeps the library, too.
         unsafe {
             let context = &*self.gates.control.context();
             let mut part = (context.depth != 0).then(|| Active::calling_host(context));
@@ -98,6 +99,7 @@ impl Inner {
         let Some(mut links) = self.domains[linked.domain].links.take() else { return Err(LibraryError::Gone) };
         let removed = self.take_out(&mut links, linked);
         self.domains[linked.domain].links = Some(links);
+        self.note_depths(linked.domain);
         removed
     }
 
@@ -111,6 +113,16 @@ impl Inner {
         domain.drop_segments(&link.parts);
         unmap(domain, links, &link.parts);
         Ok(())
+    }
+
+    /// Gives gates and signal handlers the depths of a domain's texts after its libraries changed.
+    /// None of its code runs.
+    pub(super) fn note_depths(&mut self, index: DomainId) {
+        let domain = &mut self.domains[index];
+        let (image, links) = (&domain.image, domain.links.as_mut());
+        let depths = links.map_or_else(|| image.depths(), |links| links.depths(image));
+        // SAFETY: the state lives as long as the world, and nobody else uses it now.
+        unsafe { (*domain.state).depths = depths };
     }
 
     /// Undoes bindings and registrations that lead into a part of a domain's text.
@@ -133,6 +145,10 @@ impl Inner {
     /// No call of the domain is in progress, and its fibers are gone or will be forgotten.
     pub(crate) unsafe fn drop_links(&mut self, index: DomainId, unmapped: bool) -> Result<(), BindError> {
         let Some(mut links) = self.domains[index].links.take() else { return Ok(()) };
+        let domain = &self.domains[index];
+        // The texts of libraries go. The stubs stay closed until nothing leads there.
+        // SAFETY: the state lives as long as the world, and no code of the domain runs.
+        unsafe { (*domain.state).depths = domain.image.depths().closed(domain.image.own_depths().texts()) };
         for link in &links.all {
             self.supply.lives.words.leave(link.word);
         }
@@ -141,6 +157,8 @@ impl Inner {
         }
         let domain = &mut self.domains[index];
         let parts: Vec<_> = links.all.drain(..).flat_map(|link| link.parts).collect();
+        // SAFETY: as above.
+        unsafe { (*domain.state).depths = domain.image.depths() };
         domain.drop_segments(&parts);
         if !unmapped {
             unmap(domain, &mut links, &parts);
