@@ -26,7 +26,7 @@ pub(crate) fn gcc(sources: &[(&str, &str)], flags: &[&str]) -> anyhow::Result<Ve
 pub fn rewritten(name: &str, text: &str, mode: Mode, budget: bool) -> anyhow::Result<Vec<u8>> {
     let flags: &[&str] = if budget { &["-ffixed-r14"] } else { &[] };
     let object = gcc(&[("ash.h", sfi_ash::HEADER), (name, text)], flags)?;
-    let rewritten = sfi_rewriter::rewrite(&object, &sfi_rewriter::Options { mode, budget });
+    let rewritten = sfi_rewriter::rewrite(&object, &sfi_rewriter::Options { mode, budget, ..Default::default() });
     let rewritten = rewritten.map_err(|refusals| anyhow::anyhow!("{name} is refused: {}", refusals[0]))?;
     Ok(rewritten.bytes)
 }

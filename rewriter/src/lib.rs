@@ -52,6 +52,8 @@ pub struct Options {
     pub mode: Mode,
     /// The object pays for its instructions with a budget (docs/CONTRACT.md). Not in mode match.
     pub budget: bool,
+    /// Functions save registers on the control stack (docs/CONTRACT.md, "Saved registers").
+    pub saves: bool,
 }
 
 /// A rewritten object.
@@ -98,8 +100,10 @@ fn rewrite_object(object: &Object<'_>, options: &Options) -> Result<Output, Vec<
     got_base::replace(&mut code);
     let addresses = address::find(&code)?;
     check::symbols(&code)?;
-    let unwind = unwind::collect(&code)?;
-    let (found, mut refusals) = analysis::run(&mut code, &addresses, &unwind, (options.mode, options.budget));
+    let mut unwind = unwind::collect(&code)?;
+    let (found, mut refusals) =
+        analysis::run(&mut code, &addresses, &unwind, (options.mode, options.budget, options.saves));
+    unwind.forget_saved(|call| found.saves.saved(call, &found.states) != 0);
     let facts = Facts::new(&code, &addresses, &unwind, &found, (options.mode, options.budget));
     refusals.extend(facts.check_landings());
     let mut stats = r15::count(&code, facts.graph, facts.r15, facts.slots);
@@ -113,8 +117,8 @@ fn rewrite_object(object: &Object<'_>, options: &Options) -> Result<Output, Vec<
         base_loads(&mut emitters, facts.live)?;
     }
     // The text is laid out without the decoded instructions and most facts about them.
-    let Found { graph, effects, states, stops, live, counts, pads, r15, slots, arrays } = found;
-    drop((effects, states, stops, live, counts));
+    let Found { graph, effects, states, stops, live, counts, pads, r15, slots, arrays, saves } = found;
+    drop((effects, states, stops, live, counts, saves));
     let units = graph.into_units();
     let code = Originals::new(code);
     let texts = lay_out_all(&code, emitters, &mut stats);
@@ -195,7 +199,8 @@ fn charge_all(facts: &Facts<'_, '_, '_>, emitters: &mut [emit::Emitter], mut nex
         return received;
     }
     let detail = "flags are needed where a charge of the budget must stand";
-    let needs = text::charge::place(emitters, entered, flags);
+    let saved = |at| facts.saves.saved(at, facts.states);
+    let needs = text::charge::place(emitters, entered, flags, saved);
     needs.into_iter().map(|text::charge::NeedsFlags(at)| facts.code.refuse(at, Reason::NoSafeForm, detail)).collect()
 }
 

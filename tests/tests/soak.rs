@@ -56,16 +56,16 @@ fn archive(path: &Path) -> Result<(), Failed> {
     for name in names {
         let member = run(Command::new("ar").arg("p").arg(path).arg(&name), directory.path(), Duration::from_secs(60));
         let member = member.map_err(|e| format!("{e:#}"))?.stdout;
-        for mode in Mode::ALL {
+        for (mode, saves) in Mode::ALL.into_iter().flat_map(|mode| [(mode, false), (mode, true)]) {
             let result = catch_unwind(AssertUnwindSafe(|| {
-                sfi_rewriter::rewrite(&member, &sfi_rewriter::Options { mode, ..Default::default() })
+                sfi_rewriter::rewrite(&member, &sfi_rewriter::Options { mode, saves, ..Default::default() })
             }));
             match result {
-                Err(_) => failures.push(format!("{name}, mode {mode}: the rewriter panicked")),
+                Err(_) => failures.push(format!("{name}, mode {mode}, saves {saves}: the rewriter panicked")),
                 Ok(Err(_)) => refused += 1,
                 Ok(Ok(output)) => match sandbox::verify(&output.bytes, mode) {
                     Ok(()) => safe += 1,
-                    Err(error) => failures.push(format!("{name}, mode {mode}: {error:#}")),
+                    Err(error) => failures.push(format!("{name}, mode {mode}, saves {saves}: {error:#}")),
                 },
             }
         }

@@ -29,7 +29,7 @@ impl Loops {
         let features = Features::detect();
         let flags: &[&str] = if features.avx2 { &["-mavx2", "-DVECTOR"] } else { &[] };
         let stock = gcc(&SOURCES, flags)?;
-        let options = sfi_rewriter::Options { mode: Mode::Write, budget: false };
+        let options = sfi_rewriter::Options { mode: Mode::Write, ..Default::default() };
         let driver = sfi_rewriter::rewrite(&stock, &options);
         let driver = driver.map_err(|refusals| anyhow::anyhow!("the loops are refused: {}", refusals[0]))?.bytes;
         let mut catalog = Catalog::new(Options::new(Mode::Write));

@@ -51,7 +51,7 @@ fn counted(source: &Path, mode: Mode) -> Vec<u8> {
     let directory = tempfile::tempdir().unwrap();
     let source = directory.path().join("counted.s");
     std::fs::write(&source, instrument(&assembly)).unwrap();
-    rewrite(&gcc(&source, "-c"), &sfi_rewriter::Options { mode, budget: false })
+    rewrite(&gcc(&source, "-c"), &sfi_rewriter::Options { mode, ..Default::default() })
 }
 
 /// Everything that a handler could leave behind.

@@ -89,7 +89,7 @@ fn handler(text: &str, mode: Mode, budget: Option<u64>) -> HandlerSpec {
     let directory = tempfile::tempdir().unwrap();
     let source = directory.path().join("handler.c");
     std::fs::write(&source, text).unwrap();
-    let options = sfi_rewriter::Options { mode, budget: budget.is_some() };
+    let options = sfi_rewriter::Options { mode, budget: budget.is_some(), ..Default::default() };
     let object = rewrite(&gcc_with(&source, "-c", &["-ffixed-r14"]), &options);
     HandlerSpec { budget, ..spec("handler", object, mode) }
 }

@@ -93,7 +93,7 @@ fn read(path: &Path, sources: &mut Vec<Source>) -> Result<(), Error> {
 
 /// Verifies an object. The loader does so again, but a build should fail first.
 fn verify(object: &str, bytes: &[u8], options: &Options) -> Result<(), Error> {
-    let Options { mode, budget } = *options;
+    let Options { mode, budget, .. } = *options;
     let options = sfi_verifier::Options { mode, budget, ..sfi_verifier::Options::default() };
     let report = sfi_verifier::verify(bytes, &options)
         .map_err(|source| Error::Unreadable { object: object.to_owned(), source })?;

@@ -1,6 +1,7 @@
 //! Rewrites objects and members of archives, and validates the results: `check [--mode MODE]
-//! [--budget] [--each] [--limit FINDINGS] [--refused REFUSALS] FILE...`. With `--each` it prints
-//! the outcome of each object.
+//! [--budget] [--saves] [--each] [--limit FINDINGS] [--refused REFUSALS] FILE...`. With `--saves`
+//! functions save registers on the control stack, and with `--each` it prints the outcome of each
+//! object.
 use object::read::archive::ArchiveFile;
 use sfi_rewriter::{Mode, Options};
 use std::time::{Duration, Instant};
@@ -8,7 +9,7 @@ use std::time::{Duration, Instant};
 fn main() {
     let mut mode = Mode::Write;
     let (mut limit, mut refused) = (5usize, 0usize);
-    let (mut budget, mut each) = (false, false);
+    let (mut budget, mut saves, mut each) = (false, false, false);
     let mut totals = [0usize; 4];
     let (mut rewriting, mut validating) = (Duration::ZERO, Duration::ZERO);
     let mut arguments = std::env::args().skip(1);
@@ -17,8 +18,13 @@ fn main() {
             mode = arguments.next().unwrap().parse().unwrap();
             continue;
         }
-        if argument == "--budget" || argument == "--each" {
-            *(if argument == "--budget" { &mut budget } else { &mut each }) = true;
+        match argument.as_str() {
+            "--budget" => budget = true,
+            "--saves" => saves = true,
+            "--each" => each = true,
+            _ => {}
+        }
+        if ["--budget", "--saves", "--each"].contains(&argument.as_str()) {
             continue;
         }
         if argument == "--limit" {
@@ -32,7 +38,7 @@ fn main() {
         let bytes = std::fs::read(&argument).unwrap();
         let mut one = |name: String, bytes: &[u8]| {
             let start = Instant::now();
-            let output = match sfi_rewriter::rewrite(bytes, &Options { mode, budget }) {
+            let output = match sfi_rewriter::rewrite(bytes, &Options { mode, budget, saves }) {
                 Ok(output) => output,
                 Err(refusals) => {
                     totals[3] += 1;

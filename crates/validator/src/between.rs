@@ -173,6 +173,9 @@ impl Walk<'_, '_, '_> {
     }
 
     pub(crate) fn execute(&mut self, new: &mut Machine, insn: &Insn) -> Result<(), Difference> {
+        if new.save(&mut self.values, &insn.ins) {
+            return Ok(());
+        }
         if insn.ins.is_stack_instruction() || sets::number(insn.ins.op0_register()) == Some(sets::RSP) {
             return wrong("the control stack is used");
         }

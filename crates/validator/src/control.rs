@@ -60,7 +60,7 @@ impl Walk<'_, '_, '_> {
                     return wrong("the call leads elsewhere");
                 }
                 self.expect_delta(stand, 0, "a call")?;
-                if self.returns_twice(dest) {
+                if self.context.returns_twice(dest) {
                     let behind = self.values.id(Node::Spot(Spot::Code(branch.section as usize, branch.end())));
                     if new.registers[11] != behind {
                         return wrong("a function that returns twice does not get the place after its call");
@@ -219,6 +219,9 @@ impl Walk<'_, '_, '_> {
                 self.edge(Edge { from: at, to, lost: 0, after, way: Way::Plain }, stand, block)
             }
             Some(to) => {
+                if self.saves.saved(stand.body, &stand.facts) != 0 {
+                    return wrong("a jump to a function leaves words on the control stack");
+                }
                 // A jump to a function's beginning may stay inside a function with several entries.
                 self.expect_delta(stand, 8, "a jump to a function")?;
                 if stand.facts.height() == Some(0) || jump {

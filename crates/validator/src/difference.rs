@@ -4,6 +4,7 @@ use crate::machine::Unknown;
 use crate::report::Verdict;
 
 /// A difference that the walk found.
+#[derive(Clone)]
 pub(crate) struct Difference {
     pub verdict: Verdict,
     pub what: String,

@@ -9,6 +9,7 @@ use crate::difference::{Difference, unproved, wrong};
 use crate::frames::{self, Frame, Named, Row, Rule, Table};
 use crate::landings::Unwinding;
 use crate::object::{Spot, kind};
+use crate::saves::Saves;
 use crate::sets::{PRESERVED, RSP};
 use foldhash::{HashMap, HashMapExt};
 use sfi_contract::names::UNWIND_SECTION;
@@ -63,15 +64,17 @@ impl<'a> Record<'a> {
 pub(crate) fn check(
     context: &Context<'_, '_>,
     unwinding: &Unwinding,
+    saves: &Saves,
     returns: &[(Index, (usize, u64))],
 ) -> Vec<(Index, (usize, u64), Difference)> {
-    Comparison { context, unwinding }.run(returns)
+    Comparison { context, unwinding, saves }.run(returns)
 }
 
 /// Both objects.
 struct Comparison<'x, 'p, 'a> {
     context: &'x Context<'p, 'a>,
     unwinding: &'x Unwinding,
+    saves: &'x Saves,
 }
 
 impl Comparison<'_, '_, '_> {
@@ -108,6 +111,10 @@ impl Comparison<'_, '_, '_> {
         let entry = record.and_then(|record| Some((record, *record.calls.get(&place.1)?)));
         let kept = context.old.kept[call];
         let expected = row.and_then(|row| translated(row, kept));
+        if self.saves.is_saved_at(call) {
+            // The unwinder does not find the registers there, so unwinding ends.
+            return if entry.is_none() { Ok(()) } else { wrong("an exception passes words of the control stack") };
+        }
         match (frame, expected, entry) {
             // The tables have no row, so unwinding ends there.
             (_, None, None) => Ok(()),

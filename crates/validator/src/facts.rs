@@ -187,6 +187,11 @@ impl Facts {
         self.registers[RSP] == other.registers[RSP] || (self.registers[RSP] == joined && computed)
     }
 
+    /// Says whether a register was loaded from the frame, so that its pointer may lead elsewhere.
+    pub(crate) fn is_loaded(&self, register: usize) -> bool {
+        self.loaded >> register & 1 != 0
+    }
+
     /// Returns the distance of the stack pointer from its place at the entry.
     pub(crate) fn height(&self) -> Option<i64> {
         match self.registers[RSP] {
@@ -348,7 +353,7 @@ impl Facts {
             _ => self.value(old, at, place),
         };
         let from = if ins.op1_kind() == OpKind::Register { ins.op1_register() } else { ins.memory_base() };
-        let loaded = effects.loads || number(from).is_some_and(|from| self.loaded >> from & 1 != 0);
+        let loaded = effects.loads || number(from).is_some_and(|from| self.is_loaded(from));
         if effects.stores
             && let Some(word) = self.indexed(old, at)
         {
@@ -366,7 +371,7 @@ impl Facts {
                 Mnemonic::Mov if ins.op1_register().is_gpr64() => value,
                 _ => Fact::Unknown,
             };
-            let sure = number(ins.memory_base()).is_some_and(|base| self.loaded >> base & 1 == 0);
+            let sure = number(ins.memory_base()).is_some_and(|base| !self.is_loaded(base));
             self.store(place, ins.memory_size().size() as i64, fact, sure);
         }
         self.written(effects);

@@ -160,6 +160,11 @@ impl Graph {
         self.label[at] && self.facts.contains_key(&at)
     }
 
+    /// Returns the number of the code around an instruction that jumps connect.
+    pub(crate) fn group(&self, at: Index) -> u32 {
+        self.group[at]
+    }
+
     /// Says whether a pointer names a label that is no function.
     pub(crate) fn is_pointed_label(&self, at: Index) -> bool {
         self.pointed[at] && !self.entry[at]
@@ -600,7 +605,8 @@ impl Graph {
     }
 }
 
-fn root(parent: &mut [u32], mut at: usize) -> u32 {
+/// Returns the number that stands for all that were joined with one.
+pub(crate) fn root(parent: &mut [u32], mut at: usize) -> u32 {
     while parent[at] as usize != at {
         parent[at] = parent[parent[at] as usize];
         at = parent[at] as usize;
@@ -608,7 +614,8 @@ fn root(parent: &mut [u32], mut at: usize) -> u32 {
     at as u32
 }
 
-fn join(parent: &mut [u32], a: usize, b: usize) {
+/// Joins two numbers.
+pub(crate) fn join(parent: &mut [u32], a: usize, b: usize) {
     let (a, b) = (root(parent, a), root(parent, b));
     parent[a.max(b) as usize] = a.min(b);
 }

@@ -13,6 +13,7 @@
 //! - `frames`, `landings`: the unwind tables.
 //! - `facts`, `leaves`, `endless`, `system`, `graph`: the original's control flow.
 //! - `context`: both programs side by side.
+//! - `saves`: the original without the words that the new program has on the control stack.
 //! - `walk`, `control`, `between`, `stops`, `arrays`, `copies`, `masked`, `held`: the lockstep.
 //!   `alike` handles the common case, `machine` over `value` all others.
 //! - `flow`: lost registers, and whether they are needed.
@@ -53,6 +54,7 @@ mod prove;
 mod reference;
 mod report;
 mod returned;
+mod saves;
 mod sets;
 mod stops;
 mod strings;

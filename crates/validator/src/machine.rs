@@ -4,7 +4,7 @@ use crate::code::Insn;
 use crate::object::Spot;
 use crate::sets::{RBP, RDI, RSI, RSP, is_high, number};
 use crate::value::{FLAG_PART, Id, Node, Values};
-use iced_x86::{Instruction, InstructionInfoFactory, Mnemonic, OpKind, Register};
+use iced_x86::{Code, Instruction, InstructionInfoFactory, Mnemonic, OpKind, Register};
 use sfi_contract::Anchored;
 use sfi_contract::based::FARTHEST;
 use sfi_contract::layout::{HEADER_BASE, HEADER_FEATURES, TCB, TCB_R15, TCB_SCRATCH, TCB_SCRATCH_SLOTS};
@@ -25,6 +25,9 @@ pub(crate) struct Machine {
     pub cells: Vec<(u64, Id)>,
     /// The home of r15 in the frame: its address and its content.
     pub slot: Option<(Id, Id)>,
+    /// The words that were pushed (true) and popped on the control stack, if the instruction is to
+    /// do that.
+    pub saved: Option<Vec<(bool, Id)>>,
     /// This is the new program.
     pub is_new: bool,
     /// The original instruction has an address of 32 bits. In the new program a segment must stand
@@ -242,6 +245,26 @@ impl Machine {
         value
     }
 
+    /// Executes a push or pop of a register on the control stack. A pop gives what was pushed. Says
+    /// whether it was one, where one is to be.
+    pub(crate) fn save(&mut self, values: &mut Values, ins: &Instruction) -> bool {
+        if self.saved.is_none() || number(ins.op0_register()) == Some(RSP) {
+            return false;
+        }
+        let word = match ins.code() {
+            Code::Push_r64 => self.read(values, ins.op0_register()),
+            Code::Pop_r64 => {
+                let word = values.id(Node::Op(Mnemonic::Pop, 0, Vec::new()));
+                self.write(values, ins.op0_register(), word);
+                word
+            }
+            _ => return false,
+        };
+        let saved = self.saved.get_or_insert_default();
+        saved.push((ins.code() == Code::Push_r64, word));
+        true
+    }
+
     /// Returns the value of an operand.
     pub(crate) fn operand(&self, values: &mut Values, insn: &Insn, op: u32, fields: &Fields) -> Result<Id, Unknown> {
         let ins = &insn.ins;
@@ -324,7 +347,7 @@ impl Machine {
         match ins.mnemonic() {
             Mnemonic::Nop | Mnemonic::Endbr64 | Mnemonic::Fnop => Ok(()),
             // The linker ensures that the upper half of this address is zero.
-            Mnemonic::Mov if ins.code() == iced_x86::Code::Mov_r32_imm32 && names_place(values, fields.immediate) => {
+            Mnemonic::Mov if ins.code() == Code::Mov_r32_imm32 && names_place(values, fields.immediate) => {
                 let value = self.operand(values, insn, 1, fields)?;
                 self.write(values, ins.op0_register().full_register(), value);
                 Ok(())

@@ -6,6 +6,7 @@ use crate::graph::Graph;
 use crate::landings::Unwinding;
 use crate::object::{Pair, is_function};
 use crate::report::{Finding, Proof, Verdict};
+use crate::saves::Saves;
 use crate::walk::Walk;
 use sfi_debuginfo::map::Trace;
 use sfi_elf::Place;
@@ -49,11 +50,12 @@ pub(crate) fn judge<Traces: AsRef<[Trace]>>(original: &[u8], new: &[u8], traces:
     };
     let graph = Graph::find(&context, &unwinding);
     context.mark_receivers(graph.all_receivers());
-    let walk = Walk::run(&context, &graph);
+    let saves = Saves::find(&context, &graph);
+    let walk = Walk::run(&context, &graph, &saves);
     let mut proof = Proof { instructions: walk.compared, ..Proof::default() };
     let mut findings: BTreeMap<(usize, u64, Option<Index>), Finding> = BTreeMap::new();
     let faults = crate::flow::check(&context, &graph, &walk.blocks);
-    let unwound = crate::exceptions::check(&context, &unwinding, &walk.returns);
+    let unwound = crate::exceptions::check(&context, &unwinding, &saves, &walk.returns);
     for (at, place, difference) in walk.differences.iter().chain(&unwound) {
         let finding = finding(&context, *at, Some(*place), difference.verdict, difference.what.clone());
         findings.insert((context.old.text.insns[*at].section as usize, finding.offset, Some(*at)), finding);

@@ -4,7 +4,6 @@
 use crate::code::{Flow, Index, Insn, Old, falls_through};
 use crate::difference::{Difference, unproved, wrong};
 use crate::endless;
-use crate::facts::Facts;
 use crate::walk::{Stand, Walk};
 use iced_x86::Code as Opcode;
 
@@ -33,8 +32,13 @@ impl Walk<'_, '_, '_> {
 
     /// Checks the way from a call to a label that other code reaches with another stack. No trap
     /// stands there, so the call may return. The label's code must be right for both.
-    pub(crate) fn goes_on(&self, label: Index, facts: &Facts) -> Result<(), Difference> {
-        let old = &self.context.old;
+    pub(crate) fn goes_on(&self, label: Index, stand: &Stand) -> Result<(), Difference> {
+        let (old, facts) = (&self.context.old, &stand.facts);
+        let known = self.graph.facts.get(&label);
+        let there = known.map_or(0, |known| self.saves.saved(self.saves.body(label), known));
+        if self.saves.saved(stand.body, facts) != there {
+            return wrong("control comes from a call to code with other words on the control stack");
+        }
         let traps = old.is_trap(label) || old.flow[label] == Flow::Stop;
         if self.graph.entry[label] && facts.height() != Some(0) && !traps {
             return wrong("control comes from a call into a function with something on the stack");

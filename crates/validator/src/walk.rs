@@ -1,6 +1,7 @@
 //! Both programs in lockstep, from label to label. The state between two original instructions is
 //! the present place of each original register, and `delta`: the distance of the data stack's
-//! pointer from the original stack pointer. Each label must have one `delta`.
+//! pointer from the original stack pointer, without the words of `saves`. Each label must have one
+//! `delta`.
 
 use crate::alike::{RegisterPlace, alike};
 use crate::code::{Dest, Flow, Index, Insn, Kept};
@@ -11,12 +12,12 @@ use crate::graph::Graph;
 use crate::held::{self, Held};
 use crate::machine::Machine;
 use crate::object::kind;
+use crate::saves::{BodyNumber, Saves};
 use crate::sets::{self, PRESERVED, R15, RAX, RSP, Set, whole, wholes};
 use crate::value::{Node, Values};
 use foldhash::{HashMap, HashMapExt};
 use iced_x86::{InstructionInfoFactory, Mnemonic, OpKind};
 use sfi_contract::layout::TCB_R15;
-use sfi_contract::names::RETURNS_TWICE;
 use std::collections::BTreeMap;
 
 /// The callee of a call.
@@ -122,6 +123,7 @@ pub(crate) struct Slotted {
 pub(crate) struct Stand {
     pub facts: Facts,
     pub delta: i64,
+    pub body: BodyNumber,
     /// Section and offset of the new code.
     pub place: (usize, u64),
     pub slotted: Option<Slotted>,
@@ -132,6 +134,7 @@ pub(crate) struct Stand {
 pub(crate) struct Walk<'x, 'p, 'a> {
     pub(crate) context: &'x Context<'p, 'a>,
     pub(crate) graph: &'x Graph,
+    pub(crate) saves: &'x Saves,
     pub(crate) values: Values,
     pub(crate) factory: InstructionInfoFactory,
     /// Blocks by their labels.
@@ -150,10 +153,11 @@ pub(crate) struct Walk<'x, 'p, 'a> {
 
 impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
     /// Walks from every entry.
-    pub(crate) fn run(context: &'x Context<'p, 'a>, graph: &'x Graph) -> Walk<'x, 'p, 'a> {
+    pub(crate) fn run(context: &'x Context<'p, 'a>, graph: &'x Graph, saves: &'x Saves) -> Walk<'x, 'p, 'a> {
         let mut walk = Walk {
             context,
             graph,
+            saves,
             values: Values::default(),
             factory: InstructionInfoFactory::new(),
             blocks: BTreeMap::new(),
@@ -173,7 +177,8 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
             let (section, offset) = context.old.place[head];
             let delta = walk.deltas[&head];
             let place = (section as usize, u64::from(offset));
-            let mut stand = Stand { facts: Facts::clone(facts), delta, place, slotted: None, held: Held::default() };
+            let (facts, body) = (Facts::clone(facts), saves.body(head));
+            let mut stand = Stand { facts, delta, body, place, slotted: None, held: Held::default() };
             let mut block = Block::default();
             let mut at = head;
             if let Err(difference) = walk.block(&mut at, &mut stand, &mut block) {
@@ -197,7 +202,7 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
             let here = *at;
             if here != head && self.graph.is_head(here) {
                 if called.is_some_and(|call| self.graph.endless.contains(&call)) {
-                    return self.goes_on(here, &stand.facts);
+                    return self.goes_on(here, stand);
                 }
                 self.keeps_slot(stand, &[], true)?;
                 return self.arrive(here, stand, block);
@@ -361,7 +366,13 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
         }
         let mut last = at;
         let reloc = context.old_reloc_kind(&insn);
+        let saved = self.saves.change(at)?;
         match insn.ins.mnemonic() {
+            _ if let Some(change) = saved => {
+                (old.saved, new.saved) = (Some(Vec::new()), Some(Vec::new()));
+                old.save(&mut self.values, &insn.ins);
+                old.registers[RSP] = self.values.plus(old.registers[RSP], change);
+            }
             _ if matches!(reloc, Some(kind::TLSGD | kind::TLSLD)) => {
                 last = self.thread_local(at, &mut old)?;
                 effects.reads = 0;
@@ -412,6 +423,9 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
                 return Err(difference);
             }
         };
+        if saved.is_some() && lost & effects.writes != 0 {
+            return wrong("a word of the control stack gets into another register");
+        }
         let (held, lost) = held::find(&mut self.values, (&old, &new), kept, lost);
         stand.held = held;
         self.note(at, &facts, stand, effects, lost, block);
@@ -488,14 +502,17 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
             stores: Vec::new(),
             cells: Vec::new(),
             slot: None,
+            saved: None,
             is_new: false,
             narrow: false,
         };
+        let (saved, body) = (self.saves, stand.body);
         // A register at a known distance from another one is expressed by it. The stack pointer
         // comes first.
         let mut roots: Vec<(u32, usize, i64)> = Vec::new();
         for register in std::iter::once(RSP).chain((0..16).filter(|r| *r != RSP)) {
             let Fact::Stack(base, distance) = stand.facts.registers[register] else { continue };
+            let distance = if base == 0 { saved.pointer(body, register, distance) } else { distance };
             match roots.iter().find(|(known, ..)| *known == base) {
                 Some((_, root, less)) => {
                     old.registers[register] = values.plus(registers[*root], distance.wrapping_sub(*less));
@@ -520,7 +537,8 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
                 _ => None,
             });
             let Some((base, distance)) = base else { return unproved("the slot of r15 in the frame is lost") };
-            let slot = values.plus(old.registers[base], -depth - distance);
+            let slot =
+                values.plus(old.registers[base], saved.place(body, -depth) - saved.pointer(body, base, distance));
             let free =
                 is_callers(&stand.facts, homed) && stand.facts.slot((0, -depth)) != Fact::Caller(homed as u8) && !saves;
             if free {
@@ -552,6 +570,9 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
     ) -> Result<Set, Difference> {
         if old.stores.len() != new.stores.len() {
             return wrong(format!("{} stores instead of {}", new.stores.len(), old.stores.len()));
+        }
+        if old.saved != new.saved {
+            return wrong("the new code does not push or pop the word of the control stack");
         }
         for (mine, other) in old.stores.iter().zip(&new.stores) {
             if mine != other {
@@ -623,11 +644,6 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
             _ => base,
         };
         Ok(call)
-    }
-
-    /// Says whether a call is of a function that returns twice.
-    pub(crate) fn returns_twice(&self, dest: Dest) -> bool {
-        matches!(dest, Dest::Symbol(symbol) if RETURNS_TWICE.contains(&self.context.pair.old.symbols[symbol].name))
     }
 }
 

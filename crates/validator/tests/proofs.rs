@@ -24,7 +24,7 @@ fn prove(paths: &[PathBuf], flags: &[&str]) -> usize {
         let Some(original) = object(path, flags) else { continue };
         let modes = [Mode::Write, Mode::Full, Mode::Match].map(|mode| (mode, false));
         for (mode, budget) in modes.into_iter().chain([(Mode::Write, true), (Mode::Full, true)]) {
-            let Ok(output) = rewrite(&original, &Options { mode, budget }) else { continue };
+            let Ok(output) = rewrite(&original, &Options { mode, budget, ..Options::default() }) else { continue };
             let proof = validate(&original, &output.bytes, &output.traces);
             let budgeted = if budget { ", budgeted" } else { "" };
             assert!(proof.holds(), "{} in mode {}{budgeted}:\n{}", path.display(), mode.name(), words(&proof));
@@ -102,13 +102,14 @@ int two(int x) { return x > 3 ? outside(x) : x; }
 void stores(int *p, int n) { p[n] = outside(p[0]) + p[1]; p[2] ^= n; }
 ";
 
-/// Returns the program, its rewritten form and the traces.
-fn program() -> (Vec<u8>, Vec<u8>, Vec<Trace>) {
+/// Returns the program, its rewritten form and the traces. `saves`: its functions save registers on
+/// the control stack.
+fn program(saves: bool) -> (Vec<u8>, Vec<u8>, Vec<Trace>) {
     let directory = tempfile::tempdir().expect("temporary directory");
     let source = directory.path().join("program.c");
     std::fs::write(&source, PROGRAM).expect("source");
     let original = object(&source, &["-O2"]).expect("compiles");
-    let output = rewrite(&original, &Options::default()).expect("rewritten");
+    let output = rewrite(&original, &Options { saves, ..Options::default() }).expect("rewritten");
     (original, output.bytes, output.traces)
 }
 
@@ -116,8 +117,14 @@ fn program() -> (Vec<u8>, Vec<u8>, Vec<Trace>) {
 /// effect.
 #[test]
 fn a_changed_instruction_is_noticed() {
+    let [without, with] = [false, true].map(each_changed_instruction_is_noticed);
+    assert!(with < without, "saves make no difference");
+}
+
+/// Returns the number of changes.
+fn each_changed_instruction_is_noticed(saves: bool) -> usize {
     use object::{Object, ObjectSection};
-    let (original, bytes, traces) = program();
+    let (original, bytes, traces) = program(saves);
     assert!(validate(&original, &bytes, &traces).holds());
     let file = object::File::parse(&*bytes).expect("readable");
     let text = file.section_by_name(".text").expect("text");
@@ -153,6 +160,7 @@ fn a_changed_instruction_is_noticed() {
     }
     assert!(changed > 100, "only {changed}");
     assert!(missed.is_empty(), "{missed:#?}");
+    changed
 }
 
 /// A switch whose target goes through memory before a jump takes it. The rewriter counts what is
@@ -580,7 +588,7 @@ fn a_spent_target_that_is_read_is_noticed() {
 /// The trace is no proof: if it lies about r15, the proof fails.
 #[test]
 fn a_wrong_trace_proves_nothing() {
-    let (original, bytes, traces) = program();
+    let (original, bytes, traces) = program(false);
     let lie = |change: &dyn Fn(&mut sfi_debuginfo::map::Step)| {
         let mut traces = traces.clone();
         traces.iter_mut().flat_map(|t| &mut t.steps).for_each(change);

@@ -7,12 +7,13 @@
 use sfi_rewriter::{Mode, Options, PLANTED, Trace};
 use sfi_validator::Verdict;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// An object, and how it is rewritten without a mistake.
 struct Case {
     name: String,
-    mode: Mode,
+    options: Options,
     original: Vec<u8>,
     /// Nothing if the rewriter refuses the object. A mistake may then accept it.
     right: Option<(Vec<u8>, Vec<Trace>)>,
@@ -25,17 +26,19 @@ fn main() {
     let mut cases = Vec::new();
     for name in &arguments[2..] {
         let original = std::fs::read(name).unwrap();
+        let name = Path::new(name).file_name().unwrap().to_string_lossy();
         // Small objects are about single instructions and run in every mode.
         let modes: &[Mode] = if original.len() < 6000 { &Mode::ALL } else { &[Mode::Write] };
         for &mode in modes {
-            let right = sfi_rewriter::rewrite(&original, &Options { mode, ..Default::default() }).ok();
+            let options = Options { mode, saves: name.contains("saves"), ..Options::default() };
+            let right = sfi_rewriter::rewrite(&original, &options).ok();
             let right = right.map(|output| (output.bytes, output.traces));
             if let Some((bytes, traces)) = &right {
                 // An object that is not proved without a mistake cannot show one.
                 let proof = sfi_validator::validate(&original, bytes, traces);
                 assert!(proof.holds(), "{name} in mode {} is not proved", mode.name());
             }
-            cases.push(Case { name: name.clone(), mode, original: original.clone(), right });
+            cases.push(Case { name: name.to_string(), options, original: original.clone(), right });
         }
     }
     std::panic::set_hook(Box::new(|_| {}));
@@ -51,9 +54,9 @@ fn main() {
 fn judge(cases: &[Case]) -> String {
     let (mut changed, mut refused, mut unproved) = (0, 0, None);
     for case in cases {
-        let at = |who: &str| format!("{who}\t{} {}", case.name, case.mode.name());
+        let at = |who: &str| format!("{who}\t{} {}", case.name, case.options.mode.name());
         let result = catch_unwind(AssertUnwindSafe(|| {
-            sfi_rewriter::rewrite(&case.original, &Options { mode: case.mode, ..Default::default() })
+            sfi_rewriter::rewrite(&case.original, &case.options)
         }));
         let output = match result {
             Err(_) => return at("rewriter stops"),
@@ -75,7 +78,7 @@ fn judge(cases: &[Case]) -> String {
             Some((_, what)) => unproved = Some(format!("{}\t{what}", at("validator, unproved"))),
             None => {}
         }
-        let options = sfi_verifier::Options { mode: case.mode, ..Default::default() };
+        let options = sfi_verifier::Options { mode: case.options.mode, ..Default::default() };
         match sfi_verifier::verify(&output.bytes, &options) {
             Ok(report) if report.violations.is_empty() => {}
             Ok(report) => return format!("{}\t{}", at("verifier"), report.violations[0].rule.id()),

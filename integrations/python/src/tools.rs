@@ -199,8 +199,9 @@ struct Outcome {
 }
 
 fn rewrite_all(objects: &[(String, &[u8])], mode: Mode, validation: Validation) -> Outcome {
-    let one =
-        |(_, bytes): &(String, &[u8])| sfi_validator::rewrite(bytes, &Rewriting { mode, budget: false }, validation);
+    let one = |(_, bytes): &(String, &[u8])| {
+        sfi_validator::rewrite(bytes, &Rewriting { mode, ..Rewriting::default() }, validation)
+    };
     // One object needs no other thread.
     let results: Vec<Result<Checked, Refused>> =
         if objects.len() == 1 { objects.iter().map(one).collect() } else { objects.par_iter().map(one).collect() };

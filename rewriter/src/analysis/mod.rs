@@ -19,6 +19,7 @@ pub(crate) mod receive;
 pub(crate) mod received;
 pub(crate) mod regs;
 pub(crate) mod rounds;
+pub(crate) mod saves;
 pub(crate) mod spent;
 pub(crate) mod text_reads;
 
@@ -31,6 +32,7 @@ use crate::analysis::r15::kept::{Homes, R15};
 use crate::analysis::r15::slot::Slots;
 use crate::analysis::regs::AllEffects;
 use crate::analysis::rounds::Rounds;
+use crate::analysis::saves::Saves;
 use crate::object::address::Addresses;
 use crate::object::decode::{Code, InsnIndex, InsnSet};
 use crate::refusal::{Reason, Refusal};
@@ -53,6 +55,7 @@ pub(crate) struct Found {
     pub r15: Homes,
     pub slots: Slots,
     pub arrays: Arrays,
+    pub saves: Saves,
 }
 
 /// Runs all analyses, and renames r15 in `code` where that frees it. Returns the results and every
@@ -61,7 +64,7 @@ pub(crate) fn run(
     code: &mut Code<'_, '_>,
     addresses: &Addresses,
     unwind: &Unwind,
-    (mode, budget): (Mode, bool),
+    (mode, budget, saves): (Mode, bool, bool),
 ) -> (Found, Vec<Refusal>) {
     let mut effects = regs::effects(code);
     let mut graph = inner::graph(code, addresses, unwind, &effects);
@@ -109,5 +112,6 @@ pub(crate) fn run(
         Mode::Write | Mode::Full => Arrays::find(code, addresses, &graph, &rounds, &effects, &live),
     };
     let pads = Pads::find(code, &graph, &live, &counts, &arrays);
-    (Found { graph, effects, states, stops, live, counts, pads, r15, slots, arrays }, refusals)
+    let saves = if saves { Saves::find(code, &graph, &effects, &states) } else { Saves::default() };
+    (Found { graph, effects, states, stops, live, counts, pads, r15, slots, arrays, saves }, refusals)
 }

@@ -235,6 +235,14 @@ impl<'o, 'a> Code<'o, 'a> {
         self.forms.get(insn.form)
     }
 
+    /// Says whether a call may return a second time, as the support code's `setjmp` and its like
+    /// do.
+    pub(crate) fn returns_twice(&self, dest: Dest) -> bool {
+        let Dest::Symbol(symbol) = dest else { return false };
+        let called = self.object.symbols[symbol.index()].name;
+        sfi_contract::names::RETURNS_TWICE.iter().any(|name| name.as_bytes() == called)
+    }
+
     /// Returns an instruction at its offset.
     pub(crate) fn placed(&self, at: InsnIndex) -> Instruction {
         placed(self.ins(at), self.insns[at].offset.into())
@@ -494,11 +502,18 @@ fn is_branch_to(insn: &Insn, form: &Instruction, offset: u64) -> bool {
         && placed(form, insn.offset.into()).near_branch_target() == offset
 }
 
+/// Says whether an instruction faults wherever it runs. No transaction is ever open, and there are
+/// no shadow stacks.
+fn stops(ins: &Instruction) -> bool {
+    use Mnemonic::{Hlt, Incsspd, Incsspq, Ud2, Xend};
+    matches!(ins.mnemonic(), Ud2 | Hlt | Xend | Incsspd | Incsspq)
+}
+
 /// Sets [`Insn::flow`] of all instructions.
 fn resolve_branches(code: &mut Code<'_, '_>, refusals: &mut Vec<Refusal>) {
     for index in code.indexes() {
         let kind = code.ins(index).flow_control();
-        if kind == FlowControl::Next && !matches!(code.ins(index).code(), Opcode::Ud2 | Opcode::Hlt) {
+        if kind == FlowControl::Next && !stops(code.ins(index)) {
             continue;
         }
         let (insn, ins) = (code.insns[index], code.ins(index));
@@ -518,7 +533,7 @@ fn resolve_branches(code: &mut Code<'_, '_>, refusals: &mut Vec<Refusal>) {
                 None => Flow::JumpIndirect,
             }),
             FlowControl::Return => Ok(Flow::Return),
-            _ if matches!(ins.code(), Opcode::Ud2 | Opcode::Hlt) => Ok(Flow::Stop),
+            _ if stops(ins) => Ok(Flow::Stop),
             _ => Ok(Flow::Next),
         };
         match flow {

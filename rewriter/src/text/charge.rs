@@ -10,7 +10,7 @@ use crate::text::emit::{Branch, Emitter, Fixups, Item, Label, Target};
 use crate::text::layout::LINE;
 use foldhash::{HashMap, HashSet, HashSetExt};
 use iced_x86::{FlowControl, OpKind, Register};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// `jb`
 const BELOW: Branch = Branch::Condition(2);
@@ -22,10 +22,12 @@ pub(crate) struct NeedsFlags(pub InsnIndex);
 
 /// Puts the charges into the code of all sections. `entered` says whether control comes to an
 /// original instruction by a call or an address, and `flags` whether flags are needed there.
+/// `saved` returns the number of words that lie on the control stack there.
 pub(crate) fn place(
     emitters: &mut [Emitter],
     entered: impl Fn(InsnIndex) -> bool,
     flags: impl Fn(InsnIndex) -> bool,
+    saved: impl Fn(InsnIndex) -> usize,
 ) -> Vec<NeedsFlags> {
     let mut wanted: HashSet<Label> = HashSet::new();
     for emitter in emitters.iter() {
@@ -58,7 +60,7 @@ pub(crate) fn place(
         };
         let here = labels(emitter).filter(|(_, item)| charged.contains(item));
         refused.extend(here.filter_map(|(label, _)| needs(label)));
-        insert(emitter, &charged);
+        insert(emitter, &charged, &saved);
     }
     refused
 }
@@ -171,17 +173,20 @@ fn count(item: &Item) -> u32 {
 }
 
 /// Inserts charges and traps, and moves the marks with the code.
-fn insert(emitter: &mut Emitter, charged: &BTreeSet<usize>) {
+fn insert(emitter: &mut Emitter, charged: &BTreeSet<usize>, saved: impl Fn(InsnIndex) -> usize) {
     let traps = traps(emitter, charged);
     let counts: BTreeSet<usize> = (0..emitter.items.len()).filter_map(|item| repeated(emitter, item)).collect();
     let old = std::mem::take(&mut emitter.items);
-    let end = emitter.new_label();
-    // The trap that follows each place.
-    let trap_labels: Vec<(usize, Label)> = traps.iter().map(|at| (*at, emitter.new_label())).collect();
-    let trap_behind = |item: usize| {
-        let next = trap_labels.partition_point(|(at, _)| *at <= item);
-        trap_labels.get(next).map_or(end, |(_, label)| *label)
-    };
+    // The traps, by the item before which they stand and the words that are saved there.
+    let mut labels = BTreeMap::<(usize, usize), Label>::new();
+    traps.iter().for_each(|at| _ = labels.insert((*at, 0), emitter.new_label()));
+    // The trap that follows each place with a branch to one.
+    let trap_of = charged.iter().chain(&counts).map(|item| {
+        let saved = emitter.marks.served(*item as u32).map_or(0, &saved);
+        let behind = traps.range(item + 1..).next().copied().unwrap_or(old.len());
+        (*item, *labels.entry((behind, saved)).or_insert_with(|| emitter.new_label()))
+    });
+    let trap_of: HashMap<usize, Label> = trap_of.collect();
     // The instructions from each item on, up to the next charge or trap. A nop may end the section.
     let mut following = vec![1; old.len() + 1];
     for item in (0..old.len()).rev() {
@@ -190,33 +195,31 @@ fn insert(emitter: &mut Emitter, charged: &BTreeSet<usize>) {
         following[item] = rest + count(&old[item]) + if counts.contains(&item) { 2 } else { 0 };
     }
     let mut moved = Vec::with_capacity(old.len() + 1);
-    let int3 = |emitter: &mut Emitter, label: Label| {
-        emitter.items.push(Item::Label(label));
-        raw(emitter, &[0xcc]);
+    let int3 = |emitter: &mut Emitter, item: usize| {
+        for label in labels.range((item, 0)..(item + 1, 0)).map(|(_, label)| *label) {
+            emitter.items.push(Item::Label(label));
+            raw(emitter, &[0xcc]);
+        }
     };
     for (item, what) in old.iter().enumerate() {
-        if let Ok(trap) = trap_labels.binary_search_by_key(&item, |(at, _)| *at) {
-            int3(emitter, trap_labels[trap].1);
-        }
+        int3(emitter, item);
         moved.push(emitter.items.len() as u32);
         if charged.contains(&item) {
             constant(emitter, following[item] + 2);
-            emitter.branch(BELOW, trap_behind(item));
+            emitter.branch(BELOW, trap_of[&item]);
         }
         if counts.contains(&item) {
             raw(emitter, &COUNT);
-            emitter.branch(BELOW, trap_behind(item));
+            emitter.branch(BELOW, trap_of[&item]);
         }
         emitter.items.push(*what);
     }
     moved.push(emitter.items.len() as u32);
     if charged.contains(&old.len()) {
         constant(emitter, following[old.len()] + 2);
-        emitter.branch(BELOW, end);
+        emitter.branch(BELOW, trap_of[&old.len()]);
     }
-    if !charged.is_empty() || !counts.is_empty() {
-        int3(emitter, end);
-    }
+    int3(emitter, old.len());
     emitter.moved(&moved);
 }
 

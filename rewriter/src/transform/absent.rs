@@ -3,7 +3,7 @@
 //!
 //! - Transactions: `xbegin` may abort at once and for no reason (SDM volume 1, 16.3.5), so here it
 //!   always does. Then no code runs inside a transaction: `xtest` says so, `xabort` does nothing
-//!   and `xend` faults.
+//!   and `xend` faults (`Flow::Stop`).
 //! - Shadow stacks: `rdssp` does nothing where they are off, and `incssp` is undefined.
 //! - Flushes of caches and prefetches change nothing but times, so they are dropped.
 //! - `xgetbv`: the header page holds its answer.
@@ -42,8 +42,6 @@ impl Transform<'_, '_, '_> {
                 self.put_new(Instruction::with2(Opcode::Cmp_rm32_r32, Register::EAX, Register::EAX))?;
             }
             Mnemonic::Xabort | Mnemonic::Rdsspd | Mnemonic::Rdsspq => {}
-            // Programs ask rdssp first, and see that shadow stacks are off.
-            Mnemonic::Incsspd | Mnemonic::Incsspq => self.put(&Instruction::with(Opcode::Ud2), &[])?,
             // Caches are coherent, so a flush changes no value.
             Mnemonic::Clflush | Mnemonic::Clflushopt | Mnemonic::Clwb => {}
             // A processor may ignore a hint.
@@ -54,7 +52,6 @@ impl Transform<'_, '_, '_> {
                 self.put_new(Instruction::with2(Opcode::Mov_r32_rm32, Register::EAX, low))?;
                 self.put_new(Instruction::with2(Opcode::Mov_r32_rm32, Register::EDX, high))?;
             }
-            Mnemonic::Xend => self.put(&Instruction::with(Opcode::Ud2), &[])?,
             Mnemonic::Femms => self.put(&Instruction::with(Opcode::Emms), &[])?,
             Mnemonic::Std => self.backwards()?,
             _ => return Ok(false),

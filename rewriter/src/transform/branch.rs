@@ -40,7 +40,7 @@ impl Facts<'_, '_, '_> {
 impl Transform<'_, '_, '_> {
     pub(super) fn call(&mut self, dest: Dest) -> Result<(), Refusal> {
         self.adjust_to(0)?;
-        if !self.returns_twice(dest) {
+        if !self.facts.code.returns_twice(dest) {
             self.out.branch(Branch::Call, dest);
             return self.returns_here();
         }
@@ -67,18 +67,14 @@ impl Transform<'_, '_, '_> {
         if self.facts.stops.contains(&self.at) { self.stop() } else { Ok(()) }
     }
 
-    /// Says whether a call may return a second time, as the support code's `setjmp` and its like
-    /// do.
-    fn returns_twice(&self, dest: Dest) -> bool {
-        matches!(dest, Dest::Symbol(symbol) if sfi_contract::names::RETURNS_TWICE.iter()
-            .any(|name| name.as_bytes() == self.facts.code.object.symbols[symbol.index()].name))
-    }
-
     pub(super) fn jump(&mut self, dest: Dest) -> Result<(), Refusal> {
-        if self.returns_twice(dest) {
+        if self.facts.code.returns_twice(dest) {
             return Err(
                 self.refuse(Reason::ReturnAddress, "a tail call of setjmp: its caller is gone when it returns again")
             );
+        }
+        if self.is_dead_way(dest) {
+            return self.stop();
         }
         let wanted = self.delta_of(dest);
         self.adjust_to(wanted)?;
@@ -87,7 +83,16 @@ impl Transform<'_, '_, '_> {
         Ok(())
     }
 
+    /// Says whether dead code leads to a place where registers are saved. It stops there.
+    fn is_dead_way(&self, dest: Dest) -> bool {
+        let dead = |to| self.facts.saves.is_dead_way(self.at, to, self.facts.states);
+        matches!(dest, Dest::Insn(to) if dead(to))
+    }
+
     pub(super) fn branch(&mut self, ins: Instruction, dest: Dest) -> Result<(), Refusal> {
+        if self.is_dead_way(dest) {
+            return self.stop();
+        }
         let wanted = self.delta_of(dest);
         self.adjust_to(wanted)?;
         let kind = match ins.mnemonic() {

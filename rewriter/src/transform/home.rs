@@ -19,8 +19,10 @@ impl Transform<'_, '_, '_> {
         let facts = self.facts;
         let slot = facts.slots.depth(facts.graph.unit[self.at]);
         match slot.and_then(|depth| crate::analysis::r15::slot::operand(&facts.states[self.at], depth)) {
-            Some((Register::RSP, distance)) if store => self.slot_for_store(distance),
-            Some((Register::RSP, distance)) => self.slot_for_load(distance),
+            Some((Register::RSP, distance)) => {
+                let distance = distance - facts.saves.shrinks(self.at, facts.states, slot.unwrap_or(0));
+                if store { self.slot_for_store(distance) } else { self.slot_for_load(distance) }
+            }
             Some((_, displacement)) if store || self.full() => {
                 MemoryOperand::new(Register::EBP, Register::None, 1, displacement, 1, false, Register::GS)
             }

@@ -39,6 +39,7 @@ use crate::analysis::pads::Pads;
 use crate::analysis::r15::kept::{Homes, R15};
 use crate::analysis::r15::slot::Slots;
 use crate::analysis::regs::{AllEffects, Set, bit};
+use crate::analysis::saves::Saves;
 use crate::object::address::{Addresses, insn_of};
 use crate::object::decode::{Code, Dest, Flow, InsnIndex, InsnSet};
 use crate::refusal::{Reason, Refusal};
@@ -72,6 +73,7 @@ pub(crate) struct Facts<'x, 'o, 'a> {
     pub r15: &'x Homes,
     pub slots: &'x Slots,
     pub arrays: &'x Arrays,
+    pub saves: &'x Saves,
     pub unwind: &'x Unwind,
     pub mode: Mode,
     /// r14 holds a budget.
@@ -86,7 +88,7 @@ impl<'x, 'o, 'a> Facts<'x, 'o, 'a> {
         found: &'x Found,
         (mode, budget): (Mode, bool),
     ) -> Self {
-        let Found { graph, effects, states, stops, live, counts, pads, r15, slots, arrays } = found;
+        let Found { graph, effects, states, stops, live, counts, pads, r15, slots, arrays, saves } = found;
         Facts {
             code,
             addresses,
@@ -100,6 +102,7 @@ impl<'x, 'o, 'a> Facts<'x, 'o, 'a> {
             r15,
             slots,
             arrays,
+            saves,
             unwind,
             mode,
             budget,
@@ -194,7 +197,11 @@ impl<'x, 'o, 'a> Transform<'x, 'o, 'a> {
     /// Places the label of the current instruction, if it has one, with its canonical `delta`.
     fn arrive(&mut self) -> Result<(), Refusal> {
         let at = self.at;
-        let canonical = || canonical(self.facts.graph, self.facts.states, at);
+        let Facts { graph, states, saves, .. } = *self.facts;
+        let canonical = || canonical(graph, states, at);
+        if self.delta.is_some() && at.before().is_some_and(|before| saves.is_dead_way(before, at, states)) {
+            self.stop()?;
+        }
         if self.facts.graph.end[at] {
             self.out.label(Label::End(at));
         }
@@ -296,6 +303,7 @@ impl<'x, 'o, 'a> Transform<'x, 'o, 'a> {
             Flow::JumpIndirect => self.jump_indirect(*ins)?,
             Flow::Return => self.ret(*ins)?,
             // hlt is privileged. Some libraries crash with it on purpose, and ud2 crashes too.
+            // Programs ask rdssp before incssp, and see that shadow stacks are off.
             Flow::Stop => self.stop()?,
             Flow::Next if self.backward.contains(&at) => self.copy_backwards(ins)?,
             Flow::Next if ins.is_string_instruction() => self.string(*ins)?,

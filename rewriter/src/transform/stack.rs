@@ -4,7 +4,7 @@ use super::{SP, Transform, canonical};
 use crate::analysis::regs::{FLAGS, bit};
 use crate::object::decode::Flow;
 use crate::refusal::{Reason, Refusal};
-use iced_x86::{Code as Opcode, Instruction, MemoryOperand, Mnemonic, OpKind, Register};
+use iced_x86::{Code as Opcode, IcedError, Instruction, MemoryOperand, Mnemonic, OpKind, Register};
 use sfi_contract::layout::STACK_LEAD;
 
 /// Number of instructions after a push among which the next place that fixes r15 is looked for.
@@ -71,7 +71,16 @@ impl Transform<'_, '_, '_> {
         false
     }
 
+    /// Emits a push or pop on the control stack.
+    fn save(&mut self, ins: Result<Instruction, IcedError>, change: i64) -> Result<(), Refusal> {
+        self.delta = Some(self.delta() + change);
+        self.put_new(ins)
+    }
+
     pub(super) fn push(&mut self, ins: Instruction) -> Result<(), Refusal> {
+        if let Some(change) = self.facts.saves.change(self.at) {
+            return self.save(Instruction::with1(Opcode::Push_r64, ins.op0_register()), change);
+        }
         self.stats.stores += 1;
         if self.is_last_push() {
             // r15 moves before the store, which then needs no displacement.
@@ -114,6 +123,9 @@ impl Transform<'_, '_, '_> {
     }
 
     pub(super) fn pop(&mut self, ins: Instruction) -> Result<(), Refusal> {
+        if let Some(change) = self.facts.saves.change(self.at) {
+            return self.save(Instruction::with1(Opcode::Pop_r64, ins.op0_register()), change);
+        }
         let slot = self.slot_for_load(0);
         match (ins.code(), ins.op0_kind()) {
             (Opcode::Pop_r64 | Opcode::Pop_rm64, OpKind::Register) if ins.op0_register() == Register::RSP => {

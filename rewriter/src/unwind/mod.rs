@@ -65,6 +65,12 @@ impl Unwind {
         self.landings.iter().map(|(call, landing)| (*call, *landing))
     }
 
+    /// Forgets the calls where a function has registers on the control stack. The unwinder does not
+    /// find them there, so unwinding ends.
+    pub(crate) fn forget_saved(&mut self, saved: impl Fn(InsnIndex) -> bool) {
+        self.calls.retain(|(call, _)| !saved(*call));
+    }
+
     /// Says whether the tables have an entry for a call.
     pub(crate) fn knows(&self, call: InsnIndex) -> bool {
         self.calls.binary_search_by_key(&call, |(at, _)| *at).is_ok()

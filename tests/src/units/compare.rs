@@ -32,12 +32,14 @@ struct Setting<'c> {
     level: Level,
     machine: usize,
     mode: Mode,
+    /// Functions save registers on the control stack.
+    saves: bool,
 }
 
 impl fmt::Display for Setting<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Setting { compiler, level, machine, mode } = self;
-        write!(f, "{compiler} -{level} -march={}, mode {mode}", MACHINES[*machine].0)
+        let Setting { compiler, level, machine, mode, saves } = self;
+        write!(f, "{compiler} -{level} -march={}, mode {mode}, saves {saves}", MACHINES[*machine].0)
     }
 }
 
@@ -63,6 +65,7 @@ pub fn batch(number: u64, compilers: &[&str]) -> anyhow::Result<Fared> {
         level: Level::ALL[turn(5, 1)],
         machine: turn(MACHINES.len(), 5 * compilers.len()),
         mode: Mode::ALL[turn(3, 1)],
+        saves: turn(2, 1) == 1,
     };
     let seeds: Vec<u64> = (number * BATCH..(number + 1) * BATCH).collect();
     let differences = number.is_multiple_of(super::WITH_DIFFERENCES);
@@ -88,7 +91,7 @@ fn compare(source: &str, setting: &Setting<'_>) -> anyhow::Result<Fared> {
     compile.arg(format!("-march={}", MACHINES[setting.machine].0));
     must(compile.arg("-c").arg(&unit).arg("-o").arg(&object), directory.path())?;
     let bytes = std::fs::read(&object)?;
-    let options = Options { mode: setting.mode, ..Default::default() };
+    let options = Options { mode: setting.mode, saves: setting.saves, ..Default::default() };
     let rewritten = match sfi_validator::rewrite(&bytes, &options, Validation::Differences) {
         Ok(checked) => checked.output.bytes,
         Err(Failure::Refused(_)) => return Ok(Fared::Refused),

@@ -37,7 +37,7 @@ pub fn gcc_with(source: &Path, kind: &str, options: &[&str]) -> Vec<u8> {
 
 /// Compiles and rewrites a source.
 pub fn compile(source: &Path, mode: Mode) -> Vec<u8> {
-    rewrite(&gcc(source, "-c"), &sfi_rewriter::Options { mode, budget: false })
+    rewrite(&gcc(source, "-c"), &sfi_rewriter::Options { mode, ..Default::default() })
 }
 
 /// Rewrites an object.

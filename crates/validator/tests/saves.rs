@@ -1,0 +1,291 @@
+//! Registers that functions save on the control stack: the validator proves them, and finds
+//! mistakes.
+
+mod support;
+
+use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic};
+use sfi_rewriter::{Mode, Options, Output};
+use sfi_validator::{Verdict, validate};
+use std::path::PathBuf;
+use support::{object, root, words};
+
+/// Assembles code of `f` and others.
+fn assembled(code: &str) -> Vec<u8> {
+    let directory = tempfile::tempdir().expect("temporary directory");
+    let source = directory.path().join("saves.s");
+    let text = format!(".globl f\n.type f,@function\n{code}\n.section .note.GNU-stack,\"\",@progbits\n");
+    std::fs::write(&source, text).expect("source");
+    object(&source, &[]).unwrap_or_else(|| panic!("does not assemble:\n{code}"))
+}
+
+fn rewritten(original: &[u8], mode: Mode, budget: bool) -> Output {
+    let options = Options { mode, budget, saves: true };
+    sfi_rewriter::rewrite(original, &options).unwrap_or_else(|refusals| panic!("{refusals:?}"))
+}
+
+/// Returns the bytes of a section.
+fn section(bytes: &[u8], name: &str) -> std::ops::Range<usize> {
+    use object::{Object, ObjectSection};
+    let file = object::File::parse(bytes).expect("object");
+    let (start, size) = file.section_by_name(name).and_then(|section| section.file_range()).expect(name);
+    start as usize..(start + size) as usize
+}
+
+/// Decodes the text.
+fn instructions(bytes: &[u8]) -> impl Iterator<Item = Instruction> {
+    Decoder::new(64, &bytes[section(bytes, ".text")], DecoderOptions::NONE).into_iter()
+}
+
+/// Counts the pushes of the new code.
+fn pushes(bytes: &[u8]) -> usize {
+    instructions(bytes).filter(|ins| ins.mnemonic() == Mnemonic::Push).count()
+}
+
+/// Replaces the only place of some bytes of the text.
+fn replaced(bytes: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
+    let places: Vec<usize> = section(bytes, ".text").filter(|at| bytes[*at..].starts_with(from)).collect();
+    assert_eq!(places.len(), 1, "{from:x?}");
+    let mut bytes = bytes.to_vec();
+    bytes[places[0]..][..to.len()].copy_from_slice(to);
+    bytes
+}
+
+/// A function with two words and a local.
+const EVEN: &str = "\
+f:  push %rbx
+    push %rbp
+    mov %rdi,%rbx
+    mov %rsi,%rbp
+    sub $24,%rsp
+    mov %rdx,8(%rsp)
+    call g@PLT
+    add 8(%rsp),%rax
+    add %rbx,%rax
+    add %rbp,%rax
+    add $24,%rsp
+    pop %rbp
+    pop %rbx
+    ret";
+
+/// A function with three words, and one way on which it pushes one of them.
+const ODD: &str = "\
+f:  push %rbx
+    mov %rdi,%rbx
+    call g@PLT
+    test %eax,%eax
+    je 1f
+    push %rbp
+    push %r12
+    sub $16,%rsp
+    mov %rsi,%rbp
+    mov %rax,%r12
+    mov %rsp,%rdi
+    movaps %xmm0,(%rsp)
+    call g@PLT
+    add %rbp,%rax
+    add %r12,%rax
+    add (%rsp),%rax
+    add $16,%rsp
+    pop %r12
+    pop %rbp
+1:  add %rbx,%rax
+    pop %rbx
+    ret";
+
+/// A function in which r15 is another register, one in which it lives in the frame, ends that are
+/// alike, and a call that never returns.
+const OTHERS: [(&str, usize); 4] = [
+    (
+        "f: push %r15\npush %rbx\nsub $8,%rsp\nmov %rdi,%r15\nmov %rsi,%rbx\ncall g@PLT\nadd %r15,%rax\nadd %rbx,%rax\n\
+      add $8,%rsp\npop %rbx\npop %r15\nret",
+        2,
+    ),
+    (
+        "f: push %r15\npush %r14\npush %r13\npush %r12\npush %rbp\npush %rbx\nsub $8,%rsp\nmov %rdi,%r15\nmov %rsi,%r14\n\
+      mov %rdx,%r13\nmov %rcx,%r12\nmov %r8,%rbp\nmov %r9,%rbx\ncall g@PLT\nadd %r15,%rax\nadd %r14,%rax\nadd %r13,%rax\n\
+      add %r12,%rax\nadd %rbp,%rax\nadd %rbx,%rax\nadd $8,%rsp\npop %rbx\npop %rbp\npop %r12\npop %r13\npop %r14\n\
+      pop %r15\nret",
+        4,
+    ),
+    (
+        "f: push %rbx\npush %rbp\nsub $24,%rsp\nmov %rdi,%rbx\ntest %edi,%edi\nje 1f\ncall g@PLT\nadd %rbx,%rax\n\
+      add $24,%rsp\npop %rbp\npop %rbx\nret\n1: call h@PLT\nmov %rax,%rbp\ncall g@PLT\nadd %rbp,%rax\nadd $24,%rsp\n\
+      pop %rbp\npop %rbx\nret",
+        2,
+    ),
+    (LAST, 1),
+];
+
+/// A call that never returns stands before a function, where nothing is saved.
+const LAST: &str = "\
+f:  push %rbx
+    mov %rdi,%rbx
+    call g@PLT
+    test %eax,%eax
+    jne 2f
+    pop %rbx
+    ret
+2:  call abort@PLT
+    .globl k
+    .type k,@function
+k:  xor %eax,%eax
+    ret";
+
+#[test]
+fn saves_are_proved() {
+    for (code, count) in [(EVEN, 2), (ODD, 3)].into_iter().chain(OTHERS) {
+        let original = assembled(code);
+        let modes = [Mode::Write, Mode::Full, Mode::Match].map(|mode| (mode, false));
+        for (mode, budget) in modes.into_iter().chain([(Mode::Write, true), (Mode::Full, true)]) {
+            if budget && code.contains("%r14") {
+                continue;
+            }
+            let output = rewritten(&original, mode, budget);
+            assert_eq!(pushes(&output.bytes), count, "{code}");
+            let proof = validate(&original, &output.bytes, &output.traces);
+            assert!(proof.holds(), "{mode}, {budget}:\n{code}\n{}", words(&proof));
+        }
+    }
+}
+
+#[test]
+fn programs_with_saves_are_proved() {
+    let mut sources: Vec<(PathBuf, &[&str])> = Vec::new();
+    for (directory, extension, flags) in [
+        ("rewriter/tests/cases", "s", &[][..]),
+        ("fixtures/corpus", "c", &["-O2"]),
+        ("fixtures/programs", "cc", &["-O2"]),
+    ] {
+        let entries =
+            std::fs::read_dir(root().join(directory)).expect("sources").map(|entry| entry.expect("entry").path());
+        sources
+            .extend(entries.filter(|path| path.extension().is_some_and(|e| e == extension)).map(|path| (path, flags)));
+    }
+    let mut count = 0;
+    for (path, flags) in sources {
+        let Some(original) = object(&path, flags) else { continue };
+        for (mode, budget) in [(Mode::Write, false), (Mode::Full, false), (Mode::Write, true)] {
+            let Ok(output) = sfi_rewriter::rewrite(&original, &Options { mode, budget, saves: true }) else { continue };
+            let proof = validate(&original, &output.bytes, &output.traces);
+            assert!(proof.holds(), "{} in mode {mode}, {budget}:\n{}", path.display(), words(&proof));
+            let granted = sfi_verifier::Options { mode, budget, clock: true, ..Default::default() };
+            let verdict = sfi_verifier::verify(&output.bytes, &granted).expect("readable");
+            assert_eq!(verdict.violations, [], "{} in mode {mode}, {budget}", path.display());
+            count += pushes(&output.bytes);
+        }
+    }
+    assert!(count >= 100, "only {count}");
+}
+
+const PUSH_RBX: u8 = 0x53;
+const POP_RBX: u8 = 0x5b;
+const POP_RBP: u8 = 0x5d;
+const NOP: u8 = 0x90;
+
+/// Each change of the new code is noticed.
+#[test]
+fn mistakes_of_saves_are_noticed() {
+    let original = assembled(EVEN);
+    let output = rewritten(&original, Mode::Write, false);
+    let ends = [POP_RBP, POP_RBX];
+    let displaced = |by: u8| [0x49, 0x03, 0x47, by];
+    let (local, other) = (displaced(8), displaced(16));
+    let lowers = |by: i8| [0x4d, 0x8d, 0x7f, by as u8];
+    for (from, to, said) in [
+        (&ends[..], &[POP_RBX, POP_RBX][..], "a word of the control stack gets into another register"),
+        (&ends[..], &[POP_RBX, POP_RBP][..], "a word of the control stack gets into another register"),
+        (&ends[..], &[NOP, POP_RBX][..], "the new code does not push or pop the word of the control stack"),
+        (&[PUSH_RBX, 0x55], &[NOP, 0x55], "0 stores instead of 1"),
+        (&[PUSH_RBX, 0x55], &[0x55, PUSH_RBX], "the new code does not push or pop the word of the control stack"),
+        (&[PUSH_RBX, 0x55], &[PUSH_RBX, PUSH_RBX], "the new code does not push or pop the word of the control stack"),
+        (&local, &other, ""),
+        (&lowers(-32), &lowers(-24), "the data stack pointer is 8 bytes from the stack pointer at a call, not 0"),
+    ] {
+        let proof = validate(&original, &replaced(&output.bytes, from, to), &output.traces);
+        let words = words(&proof);
+        let wrong = proof.findings.iter().any(|finding| finding.verdict == Verdict::Wrong);
+        assert!(wrong && words.contains(said), "{from:x?} to {to:x?}:\n{words}");
+    }
+}
+
+/// The rewritten program has the first text where the original has the second one.
+const OTHER_PROGRAMS: [(&str, &str, &str); 9] = [
+    ("add 8(%rsp),%rax", "add 24(%rsp),%rax", "a word of the control stack is not only saved"),
+    ("add 8(%rsp),%rax", "add 19(%rsp),%rax", "a word of the control stack is not only saved"),
+    ("add 8(%rsp),%rax", "lea 32(%rsp),%rax", "a word of the control stack is not only saved"),
+    ("mov %rdx,8(%rsp)", "mov %rdx,48(%rsp)", "a word of the control stack is not only saved"),
+    (
+        "lea 8(%rsp),%rsp\nlea 16(%rsp),%rsp",
+        "lea 32(%rsp),%rsp\nlea -8(%rsp),%rsp",
+        "passes a word of the control stack",
+    ),
+    ("pop %rbp\n    pop %rbx", "pop %rbx\n    pop %rbp", "is not that of one register"),
+    ("mov %rdi,%rbx", "mov %rsp,%rbx", "a word of the control stack is not only saved"),
+    ("mov $7,%eax", "call h@PLT", "the data stack has another alignment at a call"),
+    ("call g@PLT", "call setjmp@PLT", "the function calls one that returns twice"),
+];
+
+/// The words must be nothing but saves in the original program.
+#[test]
+fn words_that_are_no_saves_are_noticed() {
+    let code = EVEN.replace("push %rbp\n", "mov $7,%eax\npush %rbp\n");
+    let code = code.replace("add $24,%rsp", "lea 8(%rsp),%rsp\nlea 16(%rsp),%rsp");
+    let new = assembled(&code);
+    let output = rewritten(&new, Mode::Write, false);
+    assert!(validate(&new, &output.bytes, &output.traces).holds());
+    for (from, to, said) in OTHER_PROGRAMS {
+        assert!(code.contains(from), "{from}");
+        let original = assembled(&code.replace(from, to));
+        let words = words(&validate(&original, &output.bytes, &output.traces));
+        assert!(words.contains("wrong: ") && words.contains(said), "{to}:\n{words}");
+    }
+}
+
+/// Programs whose words are no saves. The rewriter keeps them on the data stack.
+#[test]
+fn other_words_stay_on_the_data_stack() {
+    for code in [
+        // Another alignment at the first call.
+        "f: push %rbx\ncall g@PLT\ntest %eax,%eax\nje 1f\npush %rbp\nsub $8,%rsp\nmov %edi,(%rsp)\ncall h@PLT\n\
+         add $8,%rsp\npop %rbp\n1: pop %rbx\nret",
+        // The red zone, before and after the push.
+        "f: mov %rdi,-48(%rsp)\npush %rbx\nmov -40(%rsp),%rbx\nmov %rbx,%rax\npop %rbx\nret",
+    ] {
+        let original = assembled(code);
+        let output = rewritten(&original, Mode::Write, false);
+        assert_eq!(pushes(&output.bytes), 0, "{code}");
+        let proof = validate(&original, &output.bytes, &output.traces);
+        assert!(proof.holds(), "{code}\n{}", words(&proof));
+    }
+}
+
+/// Behind a call that never returns, a trap stands before code where other words are saved.
+#[test]
+fn a_missing_trap_before_other_words_is_noticed() {
+    let original = assembled(LAST);
+    let output = rewritten(&original, Mode::Write, false);
+    let words = words(&validate(&original, &replaced(&output.bytes, &[0x0f, 0x0b], &[0x66, NOP]), &output.traces));
+    assert!(words.contains("control comes from a call to code with other words on the control stack"), "{words}");
+}
+
+/// The unwinder finds no frame at a call where registers are saved on the control stack.
+#[test]
+fn a_frame_with_saves_is_noticed() {
+    let framed = |code: &str| code.replace("f:", "f: .cfi_startproc\n").replace("ret", "ret\n.cfi_endproc");
+    let other = "g: sub $8,%rsp\n.cfi_adjust_cfa_offset 8\ncall h@PLT\nadd $8,%rsp\n.cfi_adjust_cfa_offset -8\nret";
+    let original = assembled(&format!("{}\n{}", framed(EVEN), framed(other).replace("g:", "g: .cfi_startproc\n")));
+    let output = rewritten(&original, Mode::Write, false);
+    let proof = validate(&original, &output.bytes, &output.traces);
+    assert!(proof.holds(), "{}", words(&proof));
+    // The only row is that of the second function's call. Its place becomes that of the first
+    // one's.
+    let mut bytes = output.bytes.clone();
+    let record = section(&bytes, "sfi_unwind");
+    assert_eq!(bytes[record.start + 16..][..4], [1, 0, 0, 0]);
+    let call = instructions(&bytes).find(|ins| ins.mnemonic() == Mnemonic::Call).expect("a call");
+    let behind = call.next_ip() as u32;
+    let functions = u32::from_le_bytes(bytes[record.start + 12..][..4].try_into().unwrap()) as usize;
+    bytes[record.start + 24 + 16 * functions..][..4].copy_from_slice(&behind.to_le_bytes());
+    let words = words(&validate(&original, &bytes, &output.traces));
+    assert!(words.contains("wrong: an exception passes words of the control stack"), "{words}");
+}

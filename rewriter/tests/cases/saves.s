@@ -1,0 +1,137 @@
+# Functions save registers on the control stack.
+# saves: yes
+        .macro  function name
+        .globl  \name
+        .type   \name,@function
+\name:
+        .endm
+
+        # Three words: with the return address' place they are a multiple of 16. No frame is left.
+        function odd
+        push    %r12
+        push    %rbp
+        push    %rbx
+        mov     %edi,%ebx
+1:      call    other
+        add     %rax,%r12
+        dec     %ebx
+        jne     1b
+        mov     %r12,%rax
+        pop     %rbx
+        pop     %rbp
+        pop     %r12
+        ret
+
+        # Two words and locals.
+        function even
+        push    %rbp
+        push    %rbx
+        sub     $24,%rsp
+        mov     %rdi,8(%rsp)
+        lea     8(%rsp),%rdi
+        mov     %rsp,%rsi
+        call    other
+        mov     8(%rsp),%rax
+        add     $24,%rsp
+        pop     %rbx
+        pop     %rbp
+        ret
+
+        # A leaf with a red zone, and a way out before the pushes.
+        function leaf
+        test    %edi,%edi
+        je      2f
+        push    %rbx
+        mov     %rdi,-8(%rsp)
+        mov     -8(%rsp),%rbx
+        lea     (%rbx,%rbx),%rax
+        pop     %rbx
+2:      ret
+
+        # Arguments on the stack of a callee.
+        function arguments
+        push    %rbp
+        push    %rbx
+        sub     $8,%rsp
+        push    $7
+        push    %rdi
+        call    other
+        add     $16,%rsp
+        pop     %rdx
+        pop     %rbx
+        pop     %rbp
+        ret
+
+        # A call that does not return, with words on the stack, and then another function.
+        function ends
+        push    %rbx
+        test    %edi,%edi
+        je      3f
+        pop     %rbx
+        jmp     other
+3:      call    abort
+
+        # r15 lives in its word of the frame, above three saved ones.
+        function home
+        push    %r15
+        push    %r14
+        push    %r13
+        push    %r12
+        push    %rbp
+        push    %rbx
+        sub     $8,%rsp
+        mov     %rdi,%r15
+        mov     %rdi,%r14
+        mov     %rdi,%r13
+        mov     %rdi,%r12
+        mov     %rdi,%rbp
+        mov     %rdi,%rbx
+4:      call    other
+        add     %r15,%r14
+        add     %r14,%r13
+        add     %r13,%r12
+        add     %r12,%rbp
+        add     %rbp,%rbx
+        add     %rbx,%r14
+        test    %eax,%eax
+        jne     4b
+        lea     (%r14,%r13),%rax
+        add     $8,%rsp
+        pop     %rbx
+        pop     %rbp
+        pop     %r12
+        pop     %r13
+        pop     %r14
+        pop     %r15
+        ret
+
+        # A loop around an instruction that faults: nothing reaches the jump back.
+        function crashes
+        push    %rbx
+        test    %edi,%edi
+        jne     7f
+        pop     %rbx
+        ret
+7:      hlt
+        jmp     7b
+
+        # What follows such an instruction joins what is reached.
+        function joins
+        push    %rbx
+        test    %edi,%edi
+        jne     9f
+        xend
+        test    %esi,%esi
+        jne     other
+9:      pop     %rbx
+        ret
+
+        # A call that does not return, at the section's end.
+        function last
+        push    %rbx
+        test    %edi,%edi
+        je      5f
+        pop     %rbx
+        jmp     other
+5:      call    abort
+        .section .note.GNU-stack,"",@progbits
