@@ -103,7 +103,7 @@ fn rewrite_object(object: &Object<'_>, options: &Options) -> Result<Output, Vec<
     let mut unwind = unwind::collect(&code)?;
     let (found, mut refusals) =
         analysis::run(&mut code, &addresses, &unwind, (options.mode, options.budget, options.saves));
-    unwind.forget_saved(|call| found.saves.saved(call, &found.states) != 0);
+    unwind.forget_saved(|call| found.saves.hides_caller(call, &found.states));
     let facts = Facts::new(&code, &addresses, &unwind, &found, (options.mode, options.budget));
     refusals.extend(facts.check_landings());
     let mut stats = r15::count(&code, facts.graph, facts.r15, facts.slots);

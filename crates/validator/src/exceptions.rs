@@ -111,7 +111,7 @@ impl Comparison<'_, '_, '_> {
         let entry = record.and_then(|record| Some((record, *record.calls.get(&place.1)?)));
         let kept = context.old.kept[call];
         let expected = row.and_then(|row| translated(row, kept));
-        if self.saves.is_saved_at(call) {
+        if self.saves.hides_caller(call) {
             // The unwinder does not find the registers there, so unwinding ends.
             return if entry.is_none() { Ok(()) } else { wrong("an exception passes words of the control stack") };
         }

@@ -18,6 +18,9 @@
 //! its own pushes and pops move the stack pointer over it. If the number of words is odd, the place
 //! of the return address goes too, so that locals stay aligned: the first save adds 8 more.
 //!
+//! A frame that holds nothing but saved words, and otherwise only aligns calls, may be left out:
+//! the new code of its body leaves r15 alone. Then calls find the data stack as the function did.
+//!
 //! A *body* is the code between which control goes without entering a function. The saves of a
 //! body are the words that some push of the new program saves. All other pushes and pops of these
 //! words must be the same in both programs, which the walk checks.
@@ -31,7 +34,7 @@ use crate::machine::memory_size;
 use crate::report::Verdict;
 use crate::sets::{RSP, number};
 use foldhash::{HashMap, HashSet};
-use iced_x86::{Code as Opcode, Instruction, Mnemonic, OpKind, Register};
+use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 use std::collections::BTreeMap;
 
 /// The saves of all bodies.
@@ -41,18 +44,19 @@ pub(crate) struct Saves {
     of: HashMap<Index, u32>,
     /// The words of each body.
     words: Vec<Words>,
-    /// Pushes and pops of saved words, with their change of the stack pointer.
+    /// Pushes and pops of saved words, and where a frame that is left out begins and ends, with
+    /// their change of the stack pointer.
     moves: HashMap<Index, i64>,
-    /// Calls where something is saved.
+    /// Calls from which an unwinder cannot find the caller's frame and registers.
     calls: HashSet<Index>,
     /// Pushes of the new program that save nothing, with the reason.
     faults: HashMap<Index, Difference>,
 }
 
 /// The saved words of a body by their distance from the stack pointer at the entry, with their
-/// registers.
+/// registers. If the frame is left out, the distance of the stack pointer at calls.
 #[derive(Clone, Default)]
-struct Words(BTreeMap<i64, usize>);
+struct Words(BTreeMap<i64, usize>, Option<i64>);
 
 impl Words {
     /// Returns the number of words that are saved if the stack pointer is at a distance from that
@@ -63,6 +67,9 @@ impl Words {
 
     /// Returns by how much a place is higher without the words.
     fn shift(&self, place: i64) -> i64 {
+        if let Some(floor) = self.1.filter(|floor| place <= *floor) {
+            return 8 - floor;
+        }
         let saved = self.saved(place);
         let filled = self.0.len() % 2 == 1 && saved != 0;
         8 * (saved as i64 + i64::from(filled))
@@ -87,9 +94,6 @@ impl Saves {
     /// Finds the saves. The new program must have pushes, or there are none.
     pub(crate) fn find(context: &Context<'_, '_>, graph: &Graph) -> Saves {
         let mut saves = Saves::default();
-        if !context.new.insns.iter().any(|insn| insn.ins.code() == Opcode::Push_r64) {
-            return saves;
-        }
         let old = &context.old;
         let kept = |&at: &Index| {
             let place = (old.place[at].0 as usize, u64::from(old.place[at].1));
@@ -100,8 +104,10 @@ impl Saves {
                 && context.new.insn_at(place.0, first).is_some_and(|insn| pushes(&insn.ins))
         };
         let pushes: HashSet<Index> = (0..old.text.insns.len()).filter(kept).collect();
-        for body in bodies(context, graph, &pushes) {
-            body.decide(context, &pushes, &mut saves);
+        let [framed, mut groups] = frames(context, graph);
+        groups.extend(pushes.iter().map(|push| graph.group(*push)));
+        for body in bodies(context, graph, &groups) {
+            body.decide(context, &pushes, |at| framed.contains(&graph.group(at)), &mut saves);
         }
         saves
     }
@@ -135,12 +141,13 @@ impl Saves {
         self.words(body).zip(facts.height()).map_or(0, |(words, height)| words.saved(height))
     }
 
-    /// Says whether something is saved at a call.
-    pub(crate) fn is_saved_at(&self, call: Index) -> bool {
+    /// Says whether an unwinder cannot find the caller's frame and registers from a call.
+    pub(crate) fn hides_caller(&self, call: Index) -> bool {
         self.calls.contains(&call)
     }
 
-    /// Returns the change of the stack pointer without the words, if a push or pop is one of them.
+    /// Returns the change of the stack pointer without the words, if a push or pop is one of them,
+    /// or if the frame that begins or ends here is left out.
     ///
     /// # Errors
     /// If the new program saves a register that the original one does not merely save.
@@ -168,10 +175,10 @@ enum Event {
     Counts {
         height: i64,
     },
-    /// It moves the stack pointer over a range of places.
+    /// It moves the stack pointer.
     Pass {
-        from: i64,
-        end: i64,
+        height: i64,
+        then: i64,
     },
     Call {
         height: i64,
@@ -188,8 +195,33 @@ struct Body {
 }
 
 impl Body {
-    /// Finds the saved words, and checks that nothing else reaches them.
-    fn decide(self, context: &Context<'_, '_>, pushes: &HashSet<Index>, saves: &mut Saves) {
+    /// Returns the distance of the stack pointer at calls, if the frame holds nothing but the words
+    /// and is all there where a function is called.
+    fn floor(&self, words: &Words) -> Option<i64> {
+        let top = -8 * words.0.len() as i64;
+        let floor = self.events.iter().find_map(|(_, event)| match event {
+            Event::Call { height } => Some(*height),
+            _ => None,
+        })?;
+        let holds = |(_, event): &(Index, Event)| match event {
+            Event::Word { word, .. } => words.0.contains_key(word),
+            Event::Pass { height, then } => [(top, floor), (floor, top)].contains(&(*height, *then)),
+            Event::Call { height } => *height == floor,
+            Event::Reach { .. } | Event::Counts { .. } | Event::Unfit(..) => false,
+        };
+        let whole = floor < top && floor % 16 == -8 && words.0.keys().next().is_none_or(|deepest| *deepest == top);
+        (whole && self.events.iter().all(holds)).then_some(floor)
+    }
+
+    /// Finds the saved words, and checks that nothing else reaches them. `is_framed` says whether
+    /// code has a frame on the data stack.
+    fn decide(
+        self,
+        context: &Context<'_, '_>,
+        pushes: &HashSet<Index>,
+        is_framed: impl Fn(Index) -> bool,
+        saves: &mut Saves,
+    ) {
         let mut words = Words::default();
         let mut kept = Vec::new();
         for (at, event) in self.events.iter().filter(|(at, _)| pushes.contains(at)) {
@@ -198,7 +230,8 @@ impl Body {
                 words.0.insert(*word, register.unwrap_or(RSP));
             }
         }
-        if kept.is_empty() {
+        words.1 = self.floor(&words).filter(|_| self.heads.first().is_some_and(|head| !is_framed(*head)));
+        if kept.is_empty() && words.1.is_none() {
             return;
         }
         let fault = self.events.iter().find_map(|(at, event)| Some((*at, check(context, &words, *at, event).err()?)));
@@ -214,7 +247,13 @@ impl Body {
                     let change = words.shift(*word) - words.shift(*word + 8) - 8;
                     saves.moves.insert(*at, if *push { change } else { -change });
                 }
-                Event::Call { height } if words.saved(*height) != 0 => _ = saves.calls.insert(*at),
+                Event::Pass { height, then } if words.1.is_some() => {
+                    let change = then + words.shift(*then) - height - words.shift(*height);
+                    saves.moves.insert(*at, change);
+                }
+                Event::Call { height } if words.1.is_some() || words.saved(*height) != 0 => {
+                    saves.calls.insert(*at);
+                }
                 _ => {}
             }
         }
@@ -251,7 +290,7 @@ fn check(context: &Context<'_, '_>, words: &Words, at: Index, event: &Event) -> 
         Event::Counts { height } if *height > deepest => {
             wrong("a place of the frame is computed where not all words are on the control stack")
         }
-        Event::Pass { from, end } if words.overlaps(*from, *end) => {
+        Event::Pass { height, then } if words.overlaps(*height.min(then), *height.max(then)) => {
             wrong("the stack pointer passes a word of the control stack")
         }
         Event::Call { height } if words.shift(*height) % 16 != 0 => {
@@ -262,9 +301,30 @@ fn check(context: &Context<'_, '_>, words: &Words, at: Index, event: &Event) -> 
     }
 }
 
-/// Returns the bodies around pushes.
-fn bodies(context: &Context<'_, '_>, graph: &Graph, pushes: &HashSet<Index>) -> impl Iterator<Item = Body> {
-    let groups: HashSet<u32> = pushes.iter().map(|push| graph.group(*push)).collect();
+/// Returns the groups of code that move the stack pointer by constants. Those whose new code
+/// changes r15 come first, and then the others.
+fn frames(context: &Context<'_, '_>, graph: &Graph) -> [HashSet<u32>; 2] {
+    let old = &context.old;
+    let all = 0..old.text.insns.len();
+    let adjusts = |at: &Index| is_adjustment(&old.text.insns[*at].ins);
+    let mut without: HashSet<u32> = all.clone().filter(adjusts).map(|at| graph.group(at)).collect();
+    let mut framed = HashSet::default();
+    let changes = |ins: &Instruction| ins.op0_register() == Register::R15 && ins.mnemonic() == Mnemonic::Lea;
+    for at in all.filter(|at| context.has_code(*at)) {
+        let group = graph.group(at);
+        let (section, offset) = old.place[at];
+        if without.contains(&group)
+            && context.new.run(section as usize, offset, context.until[at]).any(|insn| changes(&insn.ins))
+        {
+            without.remove(&group);
+            framed.insert(group);
+        }
+    }
+    [framed, without]
+}
+
+/// Returns the bodies of groups.
+fn bodies(context: &Context<'_, '_>, graph: &Graph, groups: &HashSet<u32>) -> impl Iterator<Item = Body> {
     let mut heads: Vec<Index> = graph.facts.keys().copied().filter(|at| groups.contains(&graph.group(*at))).collect();
     heads.sort_unstable();
     let mut search = Search { context, graph, heads: &heads, parents: (0..heads.len() as u32).collect() };
@@ -379,7 +439,7 @@ impl Search<'_, '_, '_> {
                 let register = own.filter(|_| matches!(ins.mnemonic(), Mnemonic::Push | Mnemonic::Pop));
                 note(Event::Word { word, register, push });
             }
-            _ if then != height => note(Event::Pass { from: height.min(then), end: height.max(then) }),
+            _ if then != height => note(Event::Pass { height, then }),
             _ => {}
         }
         if moves.is_none() && !is_adjustment(ins) && (names_stack_pointer(ins) || ins.mnemonic() == Mnemonic::Leave) {

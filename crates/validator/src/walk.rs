@@ -366,12 +366,11 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
         }
         let mut last = at;
         let reloc = context.old_reloc_kind(&insn);
-        let saved = self.saves.change(at)?;
+        let (moved, stack) = (self.saves.change(at)?, old.registers[RSP]);
         match insn.ins.mnemonic() {
-            _ if let Some(change) = saved => {
+            Mnemonic::Push | Mnemonic::Pop if moved.is_some() => {
                 (old.saved, new.saved) = (Some(Vec::new()), Some(Vec::new()));
                 old.save(&mut self.values, &insn.ins);
-                old.registers[RSP] = self.values.plus(old.registers[RSP], change);
             }
             _ if matches!(reloc, Some(kind::TLSGD | kind::TLSLD)) => {
                 last = self.thread_local(at, &mut old)?;
@@ -404,6 +403,9 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
                 old.step(&mut self.values, &mut self.factory, &plain, &fields)?;
             }
         }
+        if let Some(change) = moved {
+            old.registers[RSP] = self.values.plus(stack, change);
+        }
         let absorbed = self.is_shared(at, stand)
             && (moves_stack_only(&insn.ins)
                 || (self.touches_slot(at, stand, kept) && sets::number(insn.ins.op0_register()) == Some(kept.homed())));
@@ -423,7 +425,7 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
                 return Err(difference);
             }
         };
-        if saved.is_some() && lost & effects.writes != 0 {
+        if old.saved.is_some() && lost & effects.writes != 0 {
             return wrong("a word of the control stack gets into another register");
         }
         let (held, lost) = held::find(&mut self.values, (&old, &new), kept, lost);

@@ -272,7 +272,7 @@ fn a_missing_trap_before_other_words_is_noticed() {
 #[test]
 fn a_frame_with_saves_is_noticed() {
     let framed = |code: &str| code.replace("f:", "f: .cfi_startproc\n").replace("ret", "ret\n.cfi_endproc");
-    let other = "g: sub $8,%rsp\n.cfi_adjust_cfa_offset 8\ncall h@PLT\nadd $8,%rsp\n.cfi_adjust_cfa_offset -8\nret";
+    let other = "g: sub $8,%rsp\n.cfi_adjust_cfa_offset 8\nmov %rdi,(%rsp)\ncall h@PLT\nadd $8,%rsp\n.cfi_adjust_cfa_offset -8\nret";
     let original = assembled(&format!("{}\n{}", framed(EVEN), framed(other).replace("g:", "g: .cfi_startproc\n")));
     let output = rewritten(&original, Mode::Write, false);
     let proof = validate(&original, &output.bytes, &output.traces);

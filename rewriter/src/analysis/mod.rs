@@ -112,6 +112,6 @@ pub(crate) fn run(
         Mode::Write | Mode::Full => Arrays::find(code, addresses, &graph, &rounds, &effects, &live),
     };
     let pads = Pads::find(code, &graph, &live, &counts, &arrays);
-    let saves = if saves { Saves::find(code, &graph, &effects, &states) } else { Saves::default() };
+    let saves = if saves { Saves::find(code, &graph, &effects, &states, &live) } else { Saves::default() };
     (Found { graph, effects, states, stops, live, counts, pads, r15, slots, arrays, saves }, refusals)
 }

@@ -20,11 +20,13 @@
 //! ```
 //!
 //! The frame shrinks by a multiple of 16, because locals stay aligned: the place of the return
-//! address goes with an odd number of words.
+//! address goes with an odd number of words. A frame that holds nothing but words on the control
+//! stack, and otherwise only aligns calls, is left out: r15 stays where it is.
 
 use crate::analysis::depth::{Height, States};
 use crate::analysis::flow::{FlowGraph, JumpKind};
-use crate::analysis::regs::{AllEffects, bit};
+use crate::analysis::live::Liveness;
+use crate::analysis::regs::{AllEffects, FLAGS, bit};
 use crate::object::decode::{Code, Dest, Flow, InsnIndex, PerInsn};
 use crate::object::read::Place;
 use foldhash::{HashMap, HashMapExt};
@@ -42,24 +44,38 @@ const NONE: u32 = 0;
 pub(crate) struct Saves {
     /// Pushes and pops on the control stack, with their change of `delta` (see `transform`).
     moves: HashMap<InsnIndex, i64>,
-    /// The body of each instruction: [`NONE`], or its place in `slots` and 1. Empty if there is
+    /// The body of each instruction: [`NONE`], or its place in `frames` and 1. Empty if there is
     /// none.
     body: PerInsn<u32>,
-    /// The distances of each body's saved words below the entry's stack pointer, ascending.
-    slots: Vec<Vec<i64>>,
+    frames: Vec<Frame>,
+}
+
+/// The frame of a body.
+struct Frame {
+    /// The distances of the saved words below the entry's stack pointer, ascending.
+    slots: Vec<i64>,
+    /// The frame is left out.
+    empty: bool,
 }
 
 impl Saves {
-    /// Returns the change of `delta` at a push or pop on the control stack.
+    /// Returns the change of `delta` at a push or pop on the control stack, and where a frame that
+    /// is left out begins and ends.
     pub(crate) fn change(&self, at: InsnIndex) -> Option<i64> {
         self.moves.get(&at).copied()
     }
 
+    fn frame(&self, at: InsnIndex) -> Option<&Frame> {
+        self.body.get(at).filter(|body| **body != NONE).map(|body| &self.frames[*body as usize - 1])
+    }
+
     fn slots(&self, at: InsnIndex) -> &[i64] {
-        match self.body.get(at) {
-            None | Some(&NONE) => &[],
-            Some(body) => &self.slots[*body as usize - 1],
-        }
+        self.frame(at).map_or(&[], |frame| &frame.slots)
+    }
+
+    /// Says whether an unwinder cannot find the caller's frame and registers from a call.
+    pub(crate) fn hides_caller(&self, call: InsnIndex, states: &States) -> bool {
+        self.saved(call, states) != 0 || self.frame(call).is_some_and(|frame| frame.empty)
     }
 
     /// Returns the number of words that the function has saved before an instruction.
@@ -88,13 +104,16 @@ impl Saves {
     }
 
     /// Finds the bodies that save registers on the control stack.
-    pub(crate) fn find(code: &Code<'_, '_>, graph: &FlowGraph, effects: &AllEffects, states: &States) -> Saves {
-        if !code.indexes().any(|at| code.ins(at).code() == Opcode::Push_r64) {
-            return Saves::default();
-        }
+    pub(crate) fn find(
+        code: &Code<'_, '_>,
+        graph: &FlowGraph,
+        effects: &AllEffects,
+        states: &States,
+        live: &Liveness,
+    ) -> Saves {
         let roots = roots(code, graph);
         let mut bodies = HashMap::<u32, Body>::new();
-        let find = Find { code, graph, effects, states };
+        let find = Find { code, graph, effects, states, live };
         for at in code.indexes().filter(|at| !code.insns[*at].is_nop()) {
             find.look(at, bodies.entry(roots[at]).or_default());
         }
@@ -106,15 +125,19 @@ impl Saves {
         let mut numbers = HashMap::<u32, u32>::new();
         for at in code.indexes() {
             let root = roots[at];
-            let Some(body) = bodies.get(&root).filter(|body| !body.saves.is_empty()) else { continue };
+            let Some(body) = bodies.get(&root).filter(|body| body.empty || !body.saves.is_empty()) else { continue };
             saves.body[at] = *numbers.entry(root).or_insert_with(|| {
-                saves.slots.push(body.saves.keys().copied().collect());
-                saves.slots.len() as u32
+                saves.frames.push(Frame { slots: body.saves.keys().copied().collect(), empty: body.empty });
+                saves.frames.len() as u32
             });
+            let odd = body.saves.len() % 2 == 1;
             if let Some(slot) = find.slot_of(at).filter(|slot| body.saves.contains_key(slot)) {
-                let first = body.saves.len() % 2 == 1 && body.saves.keys().next() == Some(&slot);
+                let first = odd && body.saves.keys().next() == Some(&slot);
                 let sign = if code.ins(at).mnemonic() == Mnemonic::Push { -1 } else { 1 };
                 saves.moves.insert(at, if first { 8 * sign } else { 0 });
+            } else if let Some(by) = adjusts(code.ins(at)).filter(|_| body.empty && is_adjustment(code.ins(at))) {
+                // The place of the return address goes with the frame.
+                saves.moves.insert(at, if odd { 0 } else { -8 * by.signum() });
             }
         }
         saves
@@ -151,6 +174,8 @@ fn roots(code: &Code<'_, '_>, graph: &FlowGraph) -> PerInsn<u32> {
 struct Body {
     /// Something in it fits no saves.
     unfit: bool,
+    /// Something in it needs the frame.
+    framed: bool,
     /// Pushes of preserved registers by their words' distances below the entry's stack pointer.
     pushed: BTreeMap<i64, Register>,
     /// Such pops.
@@ -161,11 +186,15 @@ struct Body {
     operands: Vec<(i64, i64)>,
     /// The distances of the stack pointer at calls.
     calls: BTreeSet<i64>,
+    /// Those at labels.
+    labels: BTreeSet<i64>,
     /// Ranges that the stack pointer passes at once: from the first distance, without it, to the
     /// second.
     passes: Vec<(i64, i64)>,
     /// The saves: words that are pushed and popped.
     saves: BTreeMap<i64, Register>,
+    /// The frame is left out.
+    empty: bool,
 }
 
 impl Body {
@@ -175,8 +204,22 @@ impl Body {
         self.unfit |= words.insert(slot, register).is_some_and(|before| before != register);
     }
 
-    /// Chooses the saves.
+    /// Chooses the saves, and whether the frame is left out.
     fn decide(&mut self) {
+        self.choose();
+        // With an odd number of words r15 is right already where the frame begins.
+        let (top, odd) = (8 * self.saves.len() as i64, self.saves.len() % 2 == 1);
+        let calls = self.calls.first().filter(|call| self.calls.len() == 1 && **call > top && (**call + 8) % 16 == 0);
+        self.empty = calls.is_some_and(|call| self.passes.iter().all(|pass| *pass == (top, *call)))
+            && !(self.unfit || self.framed)
+            && self.pushed.len() == self.saves.len()
+            && self.popped.len() == self.saves.len()
+            && self.words.is_empty()
+            && self.operands.is_empty()
+            && (odd || self.labels.iter().all(|label| *label == 0 || Some(label) == calls));
+    }
+
+    fn choose(&mut self) {
         let both = |(slot, register): &(&i64, &Register)| self.popped.get(*slot) == Some(*register);
         let mut saves: BTreeMap<i64, Register> = self.pushed.iter().filter(both).map(|(s, r)| (*s, *r)).collect();
         let is_word = |slot: &&i64| !saves.contains_key(slot);
@@ -211,6 +254,7 @@ struct Find<'x, 'o, 'a> {
     graph: &'x FlowGraph,
     effects: &'x AllEffects,
     states: &'x States,
+    live: &'x Liveness,
 }
 
 impl Find<'_, '_, '_> {
@@ -245,6 +289,10 @@ impl Find<'_, '_, '_> {
         if matches!(code.insns[at].flow, Flow::Call(_) | Flow::CallIndirect) {
             body.calls.insert(height);
         }
+        if graph.label[at] {
+            body.labels.insert(height);
+        }
+        body.framed |= ins.mnemonic() == Mnemonic::Syscall;
         let slot = self.slot_of(at);
         match (ins.mnemonic(), slot) {
             (Mnemonic::Push | Mnemonic::Pop, Some(slot)) if is_preserved(ins.op0_register()) => {
@@ -254,7 +302,10 @@ impl Find<'_, '_, '_> {
             (Mnemonic::Push | Mnemonic::Pushfq, _) => _ = body.words.insert(height + 8),
             (Mnemonic::Pop | Mnemonic::Popfq, _) => _ = body.words.insert(height),
             _ if self.effects[at].writes & bit(Register::RSP) != 0 && !is_transfer(ins) => match adjusts(ins) {
-                Some(by) => body.passes.push((height.min(height + by), height.max(height + by))),
+                Some(by) => {
+                    body.passes.push((height.min(height + by), height.max(height + by)));
+                    body.framed |= self.effects[at].writes & FLAGS & self.live.after[at] != 0;
+                }
                 None => body.unfit = true,
             },
             _ => {}
@@ -278,7 +329,7 @@ impl Find<'_, '_, '_> {
     /// Drops the bodies that something reaches where registers are saved.
     fn drop_reached(&self, roots: &PerInsn<u32>, bodies: &mut HashMap<u32, Body>) {
         let saved = |body: &Body, at: InsnIndex| match self.states[at].rsp {
-            Height::Known(height) => body.saves.range(..=height).next().is_some(),
+            Height::Known(height) => body.saves.range(..=height).next().is_some() || (body.empty && height != 0),
             _ => false,
         };
         let mut reach = |at: InsnIndex| {
@@ -286,6 +337,7 @@ impl Find<'_, '_, '_> {
                 && saved(body, at)
             {
                 body.saves.clear();
+                body.empty = false;
             }
         };
         for symbol in self.code.object.symbols.iter() {

@@ -41,9 +41,13 @@ impl Transform<'_, '_, '_> {
         self.delta = Some(self.delta() - by);
     }
 
-    /// Moves rsp' down. r15 follows if it would be far above, because a signal's handler uses the
-    /// stack below r15 and its lead.
+    /// Moves rsp' down, unless the frame is left out. r15 follows if it would be far above, because
+    /// a signal's handler uses the stack below r15 and its lead.
     fn grow(&mut self, by: i64) -> Result<(), Refusal> {
+        if let Some(change) = self.facts.saves.change(self.at) {
+            self.delta = Some(self.delta() + change);
+            return Ok(());
+        }
         self.move_sp(by);
         if self.delta() > STACK_LEAD { self.adjust_to(0) } else { Ok(()) }
     }

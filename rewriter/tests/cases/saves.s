@@ -62,6 +62,35 @@
         pop     %rbp
         ret
 
+        # Frames that hold nothing else are left out.
+        function aligns
+        push    %rbp
+        push    %rbx
+        sub     $8,%rsp
+        mov     %rdi,%rbx
+        mov     %rsi,%rbp
+1:      call    other
+        test    %eax,%eax
+        jne     1b
+        add     $8,%rsp
+        pop     %rbx
+        pop     %rbp
+        ret
+        function wraps
+        sub     $8,%rsp
+        call    other
+        add     $8,%rsp
+        ret
+        function large
+        push    %rbx
+        test    %edi,%edi
+        je      2f
+        lea     -32(%rsp),%rsp
+        call    other
+        lea     32(%rsp),%rsp
+2:      pop     %rbx
+        ret
+
         # A call that does not return, with words on the stack, and then another function.
         function ends
         push    %rbx
