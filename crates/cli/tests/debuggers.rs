@@ -59,10 +59,32 @@ fn domains() -> Bench {
         bench.write(&file(".c"), source.as_bytes());
         let flags = ["-g", "-O1", "-fno-inline", "-fno-optimize-sibling-calls", "-c"];
         succeed(Command::new("gcc").args(flags).arg(file(".c")).current_dir(bench.directory()));
-        bench.run(&["rewrite", "-o", &file(".sfi.o"), &file(".o")], 0);
+        bench.run(&["rewrite", "--saves", "-o", &file(".sfi.o"), &file(".o")], 0);
     }
     bench
 }
+
+/// A program that handles a fault of a function that has saved registers.
+const HANDLES: &str = "\
+#include <signal.h>
+#include <unistd.h>
+void handler(int signal) {
+    _exit(signal == SIGSEGV ? 3 : 4);
+}
+long work(volatile long *p, long n) {
+    long a = p[0], b = p[1];
+    for (long i = 0; i < n; i++) {
+        a += b + getppid();
+        *(volatile int *)8 = 1;
+    }
+    return a + b;
+}
+int main(void) {
+    static long numbers[2] = {1, 2};
+    signal(SIGSEGV, handler);
+    return work(numbers, 3) & 1;
+}
+";
 
 /// Runs `sfi run --gdb domains.toml` in gdb. Returns what both print.
 fn gdb(bench: &Bench, commands: &[&str]) -> String {
@@ -118,6 +140,18 @@ fn gdb_shows_lines_and_whole_backtraces() {
     assert!(contains(&frames, &inside[1..]), "{text}");
     assert_eq!(frames.last().map(String::as_str), Some("main"), "{text}");
     assert!(text.contains("domain `codec`: null pointer access in `middle`"), "{text}");
+}
+
+#[test]
+fn gdb_finds_the_callers_of_an_interrupted_function() {
+    let bench = Bench::new();
+    bench.write("handles.c", HANDLES.as_bytes());
+    bench.run(&["cc", "-g", "-O1", "-fno-inline", "-o", "handles", "handles.c"], 0);
+    bench.run(&["run", "./handles"], 3);
+    let program = ["--args", env!("CARGO_BIN_EXE_sfi"), "run", "--gdb", "./handles"];
+    let commands = ["handle SIGSEGV nostop noprint", "break handler", "run", "backtrace 6", "kill"];
+    let text = debugger::run(bench.directory(), &commands, &program);
+    assert!(contains(&functions(&text), &["handler", "__sfi_fault", "sfi_stubs", "main", "libc_start_main"]), "{text}");
 }
 
 #[test]

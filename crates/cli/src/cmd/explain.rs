@@ -135,7 +135,8 @@ const fn contract_example(rule: Rule) -> &'static str {
             "vmovdqu8 (%rdi),%zmm0{%k1}        # safe: vmovdqu8 %gs:(%edi),%zmm0{%k1}\nprefetcht0 (%rdi)                 # safe without it"
         }
         Rule::StackPointer => "sub $8,%rsp                       # the data stack is r15: lea -8(%r15),%r15",
-        Rule::StackImplicit => "push %rax",
+        Rule::StackImplicit => "push $1",
+        Rule::StackDepth => "push %rbx ; ret",
         Rule::BranchTarget => "jmp .+3                           # into the middle of the next instruction",
         Rule::BranchIntoRegion => {
             "        mov %edi,%edi\n        add %gs:__sfi_header,%rdi\n1:      stosb\n        jmp 1b                    # skips the mask"

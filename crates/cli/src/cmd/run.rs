@@ -61,9 +61,9 @@ pub struct Args {
     /// Program: size of its data stack, MiB.
     #[arg(long, default_value_t = 8, value_name = "MiB", value_parser = mebibytes())]
     stack: u64,
-    /// Program: size of its control stack, which holds 8 bytes for each call in progress: 64KiB to
-    /// 3584KiB.
-    #[arg(long, default_value = "1MiB", value_name = "SIZE", value_parser = control_stack)]
+    /// Program: size of its control stack, which holds 8 bytes for each call in progress and for
+    /// each register that its function saves there: 64KiB to 3584KiB.
+    #[arg(long, default_value = "3MiB", value_name = "SIZE", value_parser = control_stack)]
     control_stack: u64,
     #[command(flatten)]
     grants: Grants,

@@ -122,7 +122,8 @@ fn link(driver: &Driver, flags: &[OsString], libc_dir: &Path, line: &Line) -> an
         Ok(text) => text.parse().map_err(|why| anyhow::anyhow!("SFI_VALIDATE: {why}"))?,
         Err(_) => Validation::default(),
     };
-    let Some(archive) = bundle.pack(&Options { mode, budget: line.budget }, validation)? else {
+    let options = Options { mode, budget: line.budget, saves: saves(&bundle)? };
+    let Some(archive) = bundle.pack(&options, validation)? else {
         return Ok(ExitCode::FAILURE);
     };
     let name = output.display().to_string();
@@ -174,4 +175,15 @@ fn find(driver: &Driver, libc_dir: &Path, line: &Line, name: &str) -> anyhow::Re
 /// Says whether a file is a shared object. No domain can be linked with one.
 fn is_shared_object(path: &Path) -> bool {
     line::is_library(path) && !matches!(crate::input::read(path), Ok(crate::input::Input::Archive(_)))
+}
+
+/// Says whether functions save registers on the control stack. An unwinder does not find them
+/// there, so a program that has one keeps them in frames, unless the user says otherwise.
+fn saves(bundle: &Bundle) -> anyhow::Result<bool> {
+    match std::env::var("SFI_SAVES").as_deref() {
+        Err(_) => Ok(!bundle.wants(runtime::UNWINDER)?),
+        Ok("yes") => Ok(true),
+        Ok("no") => Ok(false),
+        Ok(other) => anyhow::bail!("SFI_SAVES: `{other}` is none of: yes, no"),
+    }
 }
