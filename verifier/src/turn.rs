@@ -10,10 +10,9 @@ use sfi_contract::saves::MOST;
 pub(crate) enum Turn {
     Push,
     Pop,
-    /// A return, or a jump through the dispatch table. Control does not go on behind it.
+    /// A return, a jump through the dispatch table or one with a relocation. Control does not go on
+    /// behind it.
     Leave,
-    /// A jump with a relocation.
-    Jump,
     /// A conditional jump with a relocation.
     Branch,
     /// A jump without one, or a trap. Control does not go on behind it.
@@ -40,7 +39,7 @@ impl Turn {
                 (bytes.get(opcode + 1)? >> 3 & 7 == 4).then_some(Turn::Leave)
             }
             Class::Branch => match (JUMPS.contains(bytes.first()?), relocated) {
-                (true, true) => Some(Turn::Jump),
+                (true, true) => Some(Turn::Leave),
                 (true, false) => Some(Turn::End),
                 (false, true) if *bytes.first()? != CALL => Some(Turn::Branch),
                 (false, _) => None,
@@ -55,7 +54,7 @@ impl Turn {
             Turn::Push => Some(depth.saturating_add(1)),
             Turn::Pop => Some(depth.saturating_sub(1)),
             Turn::Branch => Some(depth),
-            Turn::Leave | Turn::Jump | Turn::End => None,
+            Turn::Leave | Turn::End => None,
         }
     }
 
@@ -64,7 +63,7 @@ impl Turn {
         match self {
             Turn::Push if depth >= MOST => Some("more words are saved than there are registers"),
             Turn::Pop if depth == 0 => Some("the function has saved nothing that it could pop"),
-            Turn::Leave | Turn::Jump | Turn::Branch if depth != 0 => Some("saved words lie above the return address"),
+            Turn::Leave | Turn::Branch if depth != 0 => Some("saved words lie above the return address"),
             _ => None,
         }
     }

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 /// lines), SFI-E08 (3), SFI-E09 (86) and SFI-M01 (95), places that the loader draws for each domain
 /// (32), the one line in which a violation is shown (17), stores relative to rip with SFI-T04 (11),
 /// budgets with SFI-B04 to SFI-B07 (103), based loads with SFI-L03 (47), saved registers with
-/// SFI-C03 (158), and the line that `cargo xtask mutants` adds.
-const MOST: usize = 2130;
+/// SFI-C03 (161), and the line that `cargo xtask mutants` adds.
+const MOST: usize = 2129;
 
 fn crate_at(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path)

@@ -268,7 +268,7 @@ fn signals_pass_to_a_program_with_a_time_limit() {
     let file = root().join("fixtures/processes/signalled.c");
     succeed(sfi(&bench, &["cc", "-O2", "-w"]).arg(file).args(["-o", "signalled"]));
     let begin = |options: &[&str], words: &[&str]| {
-        // Whoever runs the tests in the background may ignore some of the signals.
+        // A shell lets processes in the background ignore some of the signals.
         let mut run = Command::new("env");
         run.args(["--default-signal", env!("CARGO_BIN_EXE_sfi"), "run", "--no-cache"]);
         let mut run = run

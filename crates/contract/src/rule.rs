@@ -94,7 +94,7 @@ rules! {
         "A load of the window's base plus a number of 32 bits plus at most 0x7fff bytes ends in the guard at most. The three instructions stand next to each other, and nothing may branch between them.",
         "rewrite with `--mode full`, or run the domain in mode write";
     StackPointer = "SFI-C01", "instruction names the control stack pointer rsp",
-        "rsp is the control stack, outside every window; only call and ret touch it, so returns need no check.",
+        "rsp is the control stack, outside every window; only call, ret, and push and pop of saved registers touch it, so returns need no check when they run.",
         "rewrite the object with `sfi rewrite`, which moves the data stack to r15";
     StackImplicit = "SFI-C02", "leave, enter, ret imm16, a push of no register or another implicit use of the control stack",
         "As SFI-C01: nothing but return addresses and saved registers may ever lie on the control stack.",

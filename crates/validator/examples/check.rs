@@ -18,13 +18,14 @@ fn main() {
             mode = arguments.next().unwrap().parse().unwrap();
             continue;
         }
-        match argument.as_str() {
-            "--budget" => budget = true,
-            "--saves" => saves = true,
-            "--each" => each = true,
-            _ => {}
-        }
-        if ["--budget", "--saves", "--each"].contains(&argument.as_str()) {
+        let flag = match argument.as_str() {
+            "--budget" => Some(&mut budget),
+            "--saves" => Some(&mut saves),
+            "--each" => Some(&mut each),
+            _ => None,
+        };
+        if let Some(flag) = flag {
+            *flag = true;
             continue;
         }
         if argument == "--limit" {

@@ -449,7 +449,7 @@ impl Search<'_, '_, '_> {
         }
         if reads_stack_pointer(ins) {
             note(Event::Counts { height });
-            // Whoever gets the pointer may read from there upwards.
+            // Code that gets the pointer may read from there upwards.
             note(Event::Reach { end: height + 1 });
         }
         self.look_at_operand(at, before, height, &mut note);

@@ -24,7 +24,7 @@
 //! stack, and otherwise only aligns calls, is left out: r15 stays where it is.
 
 use crate::analysis::depth::{Height, States};
-use crate::analysis::flow::{FlowGraph, JumpKind};
+use crate::analysis::flow::{self, FlowGraph, JumpKind};
 use crate::analysis::live::Liveness;
 use crate::analysis::regs::{AllEffects, FLAGS, bit};
 use crate::object::decode::{Code, Dest, Flow, InsnIndex, PerInsn};
@@ -146,27 +146,11 @@ impl Saves {
 
 /// Returns a number for each instruction that all of its body have.
 fn roots(code: &Code<'_, '_>, graph: &FlowGraph) -> PerInsn<u32> {
-    let mut parents: Vec<u32> = (0..code.insns.len() as u32).collect();
-    fn find(parents: &mut [u32], mut at: u32) -> u32 {
-        while parents[at as usize] != at {
-            parents[at as usize] = parents[parents[at as usize] as usize];
-            at = parents[at as usize];
-        }
-        at
-    }
+    let mut ways = Vec::new();
     for at in code.indexes() {
-        graph.successors(code, at, |next| {
-            if !graph.entry[next] {
-                let (a, b) = (find(&mut parents, usize::from(at) as u32), find(&mut parents, usize::from(next) as u32));
-                parents[a as usize] = b;
-            }
-        });
+        graph.successors(code, at, |next| ways.extend((!graph.entry[next]).then_some((at, next))));
     }
-    let mut roots = code.per_insn(0);
-    for at in code.indexes() {
-        roots[at] = find(&mut parents, usize::from(at) as u32);
-    }
-    roots
+    flow::joined(code, ways.into_iter())
 }
 
 /// Facts of a body.

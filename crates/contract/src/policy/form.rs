@@ -41,7 +41,7 @@ pub enum Class {
     Branch,
     /// `call` and `jmp` through a register or memory. Rule `SFI-I01`.
     IndirectBranch,
-    /// `ret`. It takes an address from the control stack, which holds return addresses only.
+    /// `ret`. It takes the word at rsp, which is a return address at depth 0. Rule `SFI-C03`.
     Return,
     /// `push` and `pop` of a general register. They save it on the control stack. Rule `SFI-C03`.
     Save,
