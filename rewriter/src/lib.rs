@@ -6,7 +6,7 @@
 //! Data flows one way, one module a phase: `object` (read, check, carve, decode, retpoline,
 //! got_base, address) → `unwind` → `analysis` (flow, receive, inner, regs, reach, jumps, height,
 //! ends, own, received, frame_walk, r15, slot, rounds, live, count, pads, arrays) → `transform` →
-//! `text` (share, charge, layout) → `debug` → `output` (sections, unwind_table, write).
+//! `text` (charge, layout) → `debug` → `output` (sections, unwind_table, write).
 
 #![forbid(unsafe_code)]
 #![warn(unreachable_pub)]
@@ -40,20 +40,27 @@ use crate::output::{sections, write};
 use crate::text::copies::Copies;
 use crate::text::layout::Text;
 use crate::text::originals::Originals;
-use crate::text::{emit, growth, layout, share};
+use crate::text::{emit, growth, layout};
 use crate::transform::{Facts, based};
 use crate::unwind::Unwind;
 use foldhash::HashSet;
 
 /// Options of a rewrite.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// The sandbox's mode.
     pub mode: Mode,
     /// The object pays for its instructions with a budget (docs/CONTRACT.md). Not in mode match.
     pub budget: bool,
-    /// Functions save registers on the control stack (docs/CONTRACT.md, "Saved registers").
+    /// Functions save registers on the control stack (docs/CONTRACT.md, "Saved registers"), unless
+    /// they need a frame for them. No program can find them there by a search of its stack.
     pub saves: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { mode: Mode::default(), budget: false, saves: true }
+    }
 }
 
 /// A rewritten object.
@@ -103,16 +110,12 @@ fn rewrite_object(object: &Object<'_>, options: &Options) -> Result<Output, Vec<
     let mut unwind = unwind::collect(&code)?;
     let (found, mut refusals) =
         analysis::run(&mut code, &addresses, &unwind, (options.mode, options.budget, options.saves));
-    unwind.forget_saved(|call| found.saves.hides_caller(call, &found.states));
+    let (saves, states) = (&found.saves, &found.states);
+    unwind.move_frames(&code, |call| saves.moves_frame(call, states), |call, row| saves.row(call, states, row));
     let facts = Facts::new(&code, &addresses, &unwind, &found, (options.mode, options.budget));
     refusals.extend(facts.check_landings());
     let mut stats = r15::count(&code, facts.graph, facts.r15, facts.slots);
     let mut emitters = emit_all(&facts, &mut stats, refusals)?;
-    // In mode match a store and its check stay together, so ends are not shared. A budgeted text
-    // would pay for each jump to one.
-    if options.mode != Mode::Match && !options.budget {
-        share_ends(&mut emitters, &facts.graph.unit);
-    }
     if options.mode == Mode::Full && !options.budget {
         base_loads(&mut emitters, facts.live)?;
     }
@@ -147,17 +150,6 @@ fn emit_all(
         refusals.extend(charge_all(facts, &mut emitters, next_label));
     }
     if refusals.is_empty() { Ok(emitters) } else { Err(refusals) }
-}
-
-/// Shares the ends of functions in every section.
-fn share_ends(emitters: &mut [emit::Emitter], units: &PerInsn<u32>) {
-    let mut next_label = emitters.last().map_or(0, emit::Emitter::next_label);
-    for emitter in emitters {
-        // Labels of several sections differ.
-        emitter.set_next_label(next_label);
-        share::ends(emitter, units);
-        next_label = emitter.next_label();
-    }
 }
 
 /// Changes loads of loops in every section.

@@ -64,7 +64,7 @@ impl Plugin {
             name: name.into(),
             mode: Mode::default(),
             budget: false,
-            saves: false,
+            saves: true,
             compiler,
             is_compiled: false,
             archives: Vec::new(),
@@ -90,10 +90,11 @@ impl Plugin {
         self
     }
 
-    /// Lets functions save registers on the control stack, as `sfi rewrite --saves` does. Calls
-    /// take less time then. No exception may pass through the plugin's functions.
-    pub fn saves(mut self) -> Plugin {
-        self.saves = true;
+    /// Lets functions save registers in their frames and not on the control stack, as `sfi rewrite
+    /// --no-saves` does. Calls take more time then. Garbage collectors that search the stack for
+    /// pointers need this.
+    pub fn no_saves(mut self) -> Plugin {
+        self.saves = false;
         self
     }
 

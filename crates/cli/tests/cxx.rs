@@ -28,10 +28,18 @@ fn build(command: &mut Command) {
 
 /// Compiles an object, which serves all modes. `level`: flags, separated by spaces.
 fn object(directory: &Path, source: &Path, compiler: &str, level: &str) -> PathBuf {
-    let object = directory.join("program.o");
     let mut command = Command::new(SFI);
-    command.env("SFI_CXX", compiler).args(["c++", "-std=c++17", "-w", "-c"]).args(level.split(' '));
-    build(command.arg(source).arg("-o").arg(&object));
+    compiled(command.env("SFI_CXX", compiler).arg("c++"), directory, source, level)
+}
+
+/// Compiles an object without `sfi c++`, so that functions may use r15.
+fn stock_object(directory: &Path, source: &Path, compiler: &str, level: &str) -> PathBuf {
+    compiled(&mut Command::new(compiler), directory, source, level)
+}
+
+fn compiled(command: &mut Command, directory: &Path, source: &Path, level: &str) -> PathBuf {
+    let object = directory.join("program.o");
+    build(command.args(["-std=c++17", "-w", "-c"]).args(level.split(' ')).arg(source).arg("-o").arg(&object));
     object
 }
 
@@ -43,8 +51,15 @@ fn sandboxed(object: &Path, compiler: &str, mode: &str) -> PathBuf {
     program
 }
 
+/// Makes an object of a source.
+type Compile = fn(&Path, &Path, &str, &str) -> PathBuf;
+
 /// Compares the native output with that of the domain in both modes.
 fn compare(name: &str, compiler: &str, level: &str) {
+    compare_object(name, compiler, level, object);
+}
+
+fn compare_object(name: &str, compiler: &str, level: &str, object: Compile) {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/programs").join(name);
     let directory = tempfile::tempdir().expect("directory");
     let native = directory.path().join("native");
@@ -76,6 +91,13 @@ fn exceptions_of_gcc() {
 fn exceptions_of_clang() {
     for level in ["-O0", "-O2"] {
         compare("exceptions.cc", "clang++", level);
+    }
+}
+
+#[test]
+fn exceptions_through_functions_that_save_registers() {
+    for (compiler, level) in [("g++", "-O0"), ("g++", "-O2"), ("g++", "-Os"), ("clang++", "-O2")] {
+        compare_object("saved.cc", compiler, level, stock_object);
     }
 }
 

@@ -59,7 +59,7 @@ fn domains() -> Bench {
         bench.write(&file(".c"), source.as_bytes());
         let flags = ["-g", "-O1", "-fno-inline", "-fno-optimize-sibling-calls", "-c"];
         succeed(Command::new("gcc").args(flags).arg(file(".c")).current_dir(bench.directory()));
-        bench.run(&["rewrite", "--saves", "-o", &file(".sfi.o"), &file(".o")], 0);
+        bench.run(&["rewrite", "-o", &file(".sfi.o"), &file(".o")], 0);
     }
     bench
 }

@@ -50,24 +50,28 @@ struct call {
 
 struct record {
     uint64_t base;
-    uint32_t size, functions, calls, unused;
+    uint32_t size, functions, calls, form;
     struct function function[];
 };
 
 struct row {
-    uint8_t cfa_register, cfa_loaded, saved, by_rbp;
+    uint8_t cfa_register, cfa_loaded, saved, by_rbp, pushed, words;
+    uint16_t unused;
     int32_t cfa_offset;
     uint32_t arguments;
     int32_t distance[];
 };
 
 enum { RBX, RBP, R12, R13, R14, HOME, SAVED, SP = 7 };
+/* The form of rows. */
+enum { FORM = 1 };
 
 /* A frame, at its call. */
 struct _Unwind_Context {
     uint64_t saved[SAVED];
     uint64_t sp, ip;
-    /* Number of return addresses on the control stack while its function runs. */
+    /* Number of words on the control stack where its function begins: the last one is the
+     * function's return address, and registers that it saves follow. */
     uint64_t depth;
     /* For the landing pad: the values of rax and rdx, and its slot. */
     uint64_t result[2], landing;
@@ -121,9 +125,11 @@ static void make_index(void) {
     const char *at = __start_sfi_unwind;
     while (at < __stop_sfi_unwind) {
         const struct record *record = (const struct record *)at;
+        at += record->size;
+        /* Of objects that another release rewrote. */
+        if (record->form != FORM) continue;
         index_[entries].base = code_of(record->base);
         index_[entries++].record = record;
-        at += record->size;
     }
     for (size_t i = entries / 2; i-- > 0;) sift(index_, i, entries);
     for (size_t count = entries; count > 1;) {
@@ -194,12 +200,16 @@ static int step(struct _Unwind_Context *context) {
     const int32_t *distance = row->distance;
     for (int i = 0; i < SAVED; i++)
         if (row->saved >> i & 1) {
+            int64_t place = *distance++;
             uint64_t base = row->by_rbp >> i & 1 ? rbp : cfa;
-            context->saved[i] = *(const uint64_t *)(base + (int64_t)*distance++);
+            context->saved[i] =
+                row->pushed >> i & 1 ? __sfi_return(context->depth + place) : *(const uint64_t *)(base + place);
         }
     context->sp = cfa;
     context->ip = __sfi_return(--context->depth);
-    return find(context);
+    if (!find(context) || context->depth < context->row->words) return 0;
+    context->depth -= context->row->words;
+    return 1;
 }
 
 static personality_fn personality(const struct _Unwind_Context *context) {

@@ -1,7 +1,7 @@
 //! Rewrites objects and members of archives, and validates the results: `check [--mode MODE]
-//! [--budget] [--saves] [--each] [--limit FINDINGS] [--refused REFUSALS] FILE...`. With `--saves`
-//! functions save registers on the control stack, and with `--each` it prints the outcome of each
-//! object.
+//! [--budget] [--no-saves] [--each] [--limit FINDINGS] [--refused REFUSALS] FILE...`. With
+//! `--no-saves` functions save registers in their frames, and with `--each` it prints the outcome
+//! of each object.
 use object::read::archive::ArchiveFile;
 use sfi_rewriter::{Mode, Options};
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 fn main() {
     let mut mode = Mode::Write;
     let (mut limit, mut refused) = (5usize, 0usize);
-    let (mut budget, mut saves, mut each) = (false, false, false);
+    let (mut budget, mut no_saves, mut each) = (false, false, false);
     let mut totals = [0usize; 4];
     let (mut rewriting, mut validating) = (Duration::ZERO, Duration::ZERO);
     let mut arguments = std::env::args().skip(1);
@@ -20,7 +20,7 @@ fn main() {
         }
         let flag = match argument.as_str() {
             "--budget" => Some(&mut budget),
-            "--saves" => Some(&mut saves),
+            "--no-saves" => Some(&mut no_saves),
             "--each" => Some(&mut each),
             _ => None,
         };
@@ -39,7 +39,7 @@ fn main() {
         let bytes = std::fs::read(&argument).unwrap();
         let mut one = |name: String, bytes: &[u8]| {
             let start = Instant::now();
-            let output = match sfi_rewriter::rewrite(bytes, &Options { mode, budget, saves }) {
+            let output = match sfi_rewriter::rewrite(bytes, &Options { mode, budget, saves: !no_saves }) {
                 Ok(output) => output,
                 Err(refusals) => {
                     totals[3] += 1;

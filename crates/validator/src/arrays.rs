@@ -89,7 +89,7 @@ impl Walk<'_, '_, '_> {
         let Fact::Address(section, table) = stand.facts.registers[base] else {
             return unproved("the table of a switch is not known");
         };
-        if !self.is_last(at, new, stand) {
+        if !self.is_last(at, new) {
             return wrong("the new code changes the slot of a switch");
         }
         compare(context, self.graph, (section as usize, table), array)?;

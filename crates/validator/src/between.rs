@@ -34,8 +34,8 @@ impl Walk<'_, '_, '_> {
         charge.is_some()
     }
 
-    /// Executes new code up to a place that it falls into. A jump leads to code that several
-    /// instructions share.
+    /// Executes new code up to a place that it falls into. A jump leads to code that indirect jumps
+    /// share.
     pub(crate) fn run_to(&mut self, new: &mut Machine, stand: &mut Stand, end: (usize, u64)) -> Result<(), Difference> {
         let begin = stand.place;
         let mut end = end;

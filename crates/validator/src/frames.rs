@@ -26,6 +26,9 @@ pub(crate) enum Rule {
     AtFrame(i32),
     /// At this distance from the address in rbp.
     AtRbp(i32),
+    /// In the word of the control stack with this number: 0 follows the return address. Only the
+    /// new program has such rules.
+    Word(u8),
 }
 
 /// The facts about the frame in a range of code.
@@ -40,6 +43,8 @@ pub(crate) struct Row {
     pub loaded: bool,
     /// Rules of rbx, rbp, r12 to r15.
     pub rules: [Rule; 6],
+    /// Number of words that the function has on the control stack.
+    pub words: u8,
     /// Bytes of arguments that a landing pad no longer finds on the stack.
     pub arguments: u32,
 }
@@ -242,7 +247,7 @@ fn read_row(eh: &EhFrame<Slice<'_>>, row: &gimli::UnwindTableRow<usize>, shift: 
         };
     }
     let range = (row.start_address().wrapping_add(shift), row.end_address().wrapping_add(shift));
-    Some(Row { range, base, distance, loaded, rules, arguments: row.saved_args_size() as u32 })
+    Some(Row { range, base, distance, loaded, rules, words: 0, arguments: row.saved_args_size() as u32 })
 }
 
 /// Returns the number of a register by its DWARF column: rsp and the preserved ones.

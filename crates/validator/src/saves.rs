@@ -29,6 +29,7 @@ use crate::code::{Dest, Flow, Index, falls_through};
 use crate::context::{Context, has_memory};
 use crate::difference::{Difference, wrong};
 use crate::facts::{Fact, Facts};
+use crate::frames::{Row, Rule};
 use crate::graph::{Graph, join, root};
 use crate::machine::memory_size;
 use crate::report::Verdict;
@@ -47,8 +48,9 @@ pub(crate) struct Saves {
     /// Pushes and pops of saved words, and where a frame that is left out begins and ends, with
     /// their change of the stack pointer.
     moves: HashMap<Index, i64>,
-    /// Calls from which an unwinder cannot find the caller's frame and registers.
-    calls: HashSet<Index>,
+    /// Calls that find words on the control stack, or no frame: the body, and the distance of the
+    /// stack pointer from its place at the entry.
+    calls: HashMap<Index, (u32, i64)>,
     /// Pushes of the new program that save nothing, with the reason.
     faults: HashMap<Index, Difference>,
 }
@@ -141,9 +143,35 @@ impl Saves {
         self.words(body).zip(facts.height()).map_or(0, |(words, height)| words.saved(height))
     }
 
-    /// Says whether an unwinder cannot find the caller's frame and registers from a call.
-    pub(crate) fn hides_caller(&self, call: Index) -> bool {
-        self.calls.contains(&call)
+    /// Returns the row of a call without the words. `None` if the original one is about another
+    /// frame.
+    pub(crate) fn row(&self, call: Index, old: &Row) -> Option<Row> {
+        /// The frame's address, relative to the stack pointer at the entry.
+        const FRAME: i64 = 8;
+        let Some(&(body, height)) = self.calls.get(&call) else { return Some(old.clone()) };
+        let words = &self.words[body as usize];
+        if old.base != RSP || old.loaded || i64::from(old.distance) != FRAME - height {
+            return None;
+        }
+        let distance = FRAME + words.shift(FRAME) - height - words.shift(height);
+        let mut row = Row { distance: distance as i32, words: words.saved(height) as u8, ..old.clone() };
+        for rule in &mut row.rules {
+            *rule = match *rule {
+                Rule::Same => Rule::Same,
+                Rule::AtFrame(distance) => {
+                    let place = FRAME + i64::from(distance);
+                    if place >= height && words.0.contains_key(&place) {
+                        Rule::Word(words.saved(place + 8) as u8)
+                    } else if words.1.is_some() {
+                        return None;
+                    } else {
+                        Rule::AtFrame((i64::from(distance) + words.shift(place) - words.shift(FRAME)) as i32)
+                    }
+                }
+                Rule::AtRbp(_) | Rule::Word(_) => return None,
+            };
+        }
+        Some(row)
     }
 
     /// Returns the change of the stack pointer without the words, if a push or pop is one of them,
@@ -252,7 +280,7 @@ impl Body {
                     saves.moves.insert(*at, change);
                 }
                 Event::Call { height } if words.1.is_some() || words.saved(*height) != 0 => {
-                    saves.calls.insert(*at);
+                    saves.calls.insert(*at, (saves.words.len() as u32, *height));
                 }
                 _ => {}
             }

@@ -301,7 +301,7 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
             && !self.reads_return_address(at, stand)
             && stand.held.survives(&effects, kept)
             && alike(context, kept, stand.delta, &effects, insn, new)
-            && self.is_last(at, new, stand)
+            && self.is_last(at, new)
         {
             stand.place.1 = new.end();
             let before = self.facts_before(at, stand);
@@ -314,11 +314,9 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
 
     /// Says whether no other code of an instruction follows this, or only code that brings the data
     /// stack pointer to its place at a label.
-    pub(crate) fn is_last(&self, at: Index, new: &Insn, stand: &Stand) -> bool {
+    pub(crate) fn is_last(&self, at: Index, new: &Insn) -> bool {
         let next = self.context.old.text.next(at);
-        new.end() == u64::from(self.context.until[at])
-            || self.is_shared(at, stand)
-            || next.is_some_and(|next| self.graph.is_head(next))
+        new.end() == u64::from(self.context.until[at]) || next.is_some_and(|next| self.graph.is_head(next))
     }
 
     /// Moves the facts past an instruction.
@@ -332,23 +330,6 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
         before.clone_from(&stand.facts);
         self.step_facts(at, stand);
         before
-    }
-
-    /// Returns the end of the code that serves an instruction, given the walk's place. After a jump
-    /// to a shared end, this is another instruction's code.
-    fn stretch(&self, at: Index, stand: &Stand) -> (usize, u64) {
-        let (section, offset) = self.context.old.place[at];
-        let until = u64::from(self.context.until[at]);
-        let own = stand.place.0 == section as usize && (u64::from(offset)..=until).contains(&stand.place.1);
-        let end = if own { until } else { self.context.stretch_end(stand.place.0, stand.place.1) };
-        (stand.place.0, end)
-    }
-
-    /// Says whether the walk is in code that another instruction shares.
-    fn is_shared(&self, at: Index, stand: &Stand) -> bool {
-        let (section, offset) = self.context.old.place[at];
-        let until = u64::from(self.context.until[at]);
-        stand.place.0 != section as usize || !(u64::from(offset)..=until).contains(&stand.place.1)
     }
 
     fn long_way(&mut self, at: Index, stand: &mut Stand, block: &mut Block) -> Result<Option<Index>, Difference> {
@@ -406,14 +387,9 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
         if let Some(change) = moved {
             old.registers[RSP] = self.values.plus(stack, change);
         }
-        let absorbed = self.is_shared(at, stand)
-            && (moves_stack_only(&insn.ins)
-                || (self.touches_slot(at, stand, kept) && sets::number(insn.ins.op0_register()) == Some(kept.homed())));
         let before = stand.place;
-        if !absorbed {
-            let end = self.stretch(last, stand);
-            self.run_to(&mut new, stand, end)?;
-        }
+        let end = (stand.place.0, u64::from(self.context.until[last]));
+        self.run_to(&mut new, stand, end)?;
         let facts = self.facts_before(at, stand);
         if last != at {
             self.step_facts(last, stand);
@@ -646,17 +622,5 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
             _ => base,
         };
         Ok(call)
-    }
-}
-
-/// Says whether an instruction is `add`, `sub` or `lea` of a constant to the stack pointer.
-fn moves_stack_only(ins: &iced_x86::Instruction) -> bool {
-    let to_stack = ins.op0_kind() == OpKind::Register && sets::number(ins.op0_register()) == Some(RSP);
-    let constant = ins.try_immediate(1).is_ok();
-    let address = sets::number(ins.memory_base()) == Some(RSP) && ins.memory_index() == iced_x86::Register::None;
-    match ins.mnemonic() {
-        Mnemonic::Add | Mnemonic::Sub => to_stack && constant,
-        Mnemonic::Lea => to_stack && address,
-        _ => false,
     }
 }

@@ -77,15 +77,15 @@ fn a_register_with_the_low_byte_of_r15_holds_no_more_of_it() {
 fn a_register_with_the_low_byte_of_the_home_is_no_copy_of_it() {
     let original = homed("mov %edi,%r11d", WHOLE[0]);
     let output = rewrite(&homed("mov %r15b,%r11b", WHOLE[1]), &Options::default()).expect("rewritten");
-    // mov 40(%r15),%rax ; mov %al,%r11b
-    let from = [0x49, 0x8b, 0x47, 40, 0x41, 0x88, 0xc3];
+    // mov 8(%r15),%rax ; mov %al,%r11b
+    let from = [0x49, 0x8b, 0x47, 8, 0x41, 0x88, 0xc3];
     let places: Vec<usize> = (0..output.bytes.len()).filter(|at| output.bytes[*at..].starts_with(&from)).collect();
     assert_eq!(places.len(), 1, "{places:?}");
     for (loads, right) in [
-        // mov 40(%r15),%r11 ; nop
-        ([0x4d, 0x8b, 0x5f, 40, 0x0f, 0x1f, 0x00], true),
-        // movzbl 40(%r15),%r11d ; nop
-        ([0x45, 0x0f, 0xb6, 0x5f, 40, 0x66, 0x90], false),
+        // mov 8(%r15),%r11 ; nop
+        ([0x4d, 0x8b, 0x5f, 8, 0x0f, 0x1f, 0x00], true),
+        // movzbl 8(%r15),%r11d ; nop
+        ([0x45, 0x0f, 0xb6, 0x5f, 8, 0x66, 0x90], false),
     ] {
         let mut bytes = output.bytes.clone();
         bytes[places[0]..][..loads.len()].copy_from_slice(&loads);

@@ -268,24 +268,102 @@ fn a_missing_trap_before_other_words_is_noticed() {
     assert!(words.contains("control comes from a call to code with other words on the control stack"), "{words}");
 }
 
-/// The unwinder finds no frame at a call where registers are saved on the control stack.
+/// Adds the directives for unwind tables to the code of a function.
+fn unwound(code: &str) -> String {
+    let mut text = String::new();
+    for line in code.lines() {
+        let words: Vec<&str> = line.split_whitespace().filter(|word| *word != "f:").collect();
+        let constant = |word: &str| word.strip_prefix('$')?.strip_suffix(",%rsp")?.parse::<i32>().ok();
+        let directives = match words[..] {
+            ["push", register] => format!(".cfi_adjust_cfa_offset 8\n.cfi_rel_offset {register},0"),
+            ["pop", register] => format!(".cfi_adjust_cfa_offset -8\n.cfi_restore {register}"),
+            ["sub", by] => constant(by).map_or(String::new(), |by| format!(".cfi_adjust_cfa_offset {by}")),
+            ["add", by] => constant(by).map_or(String::new(), |by| format!(".cfi_adjust_cfa_offset -{by}")),
+            ["ret"] => ".cfi_endproc".to_owned(),
+            _ => String::new(),
+        };
+        text += &format!("{line}\n{directives}\n");
+    }
+    text.replace("f:", "f: .cfi_startproc\n")
+}
+
+/// A function whose frame is left out.
+const LEFT_OUT: &str = "\
+f:  push %rbx
+    push %r12
+    sub $8,%rsp
+    mov %rdi,%rbx
+    call g@PLT
+    mov %rax,%r12
+    lea (%rbx,%r12),%rax
+    add $8,%rsp
+    pop %r12
+    pop %rbx
+    ret
+";
+
+/// A function with three words and a local.
+const THREE: &str = "\
+f:  push %r12
+    push %rbp
+    push %rbx
+    sub $16,%rsp
+    mov %rdi,8(%rsp)
+    call g@PLT
+    add 8(%rsp),%rax
+    mov %rax,%rbx
+    mov %rax,%rbp
+    mov %rax,%r12
+    add $16,%rsp
+    pop %rbx
+    pop %rbp
+    pop %r12
+    ret
+";
+
+/// The row of the call of `f`: the distance of the frame's address, the words on the control stack,
+/// and those of rbx, rbp and r12.
+const ROWS: [(&str, u8, u8, &[u8]); 3] =
+    [(EVEN, 32, 2, &[0, 1]), (THREE, 16, 3, &[2, 1, 0]), (LEFT_OUT, 0, 2, &[0, 1])];
+
 #[test]
-fn a_frame_with_saves_is_noticed() {
-    let framed = |code: &str| code.replace("f:", "f: .cfi_startproc\n").replace("ret", "ret\n.cfi_endproc");
-    let other = "g: sub $8,%rsp\n.cfi_adjust_cfa_offset 8\nmov %rdi,(%rsp)\ncall h@PLT\nadd $8,%rsp\n.cfi_adjust_cfa_offset -8\nret";
-    let original = assembled(&format!("{}\n{}", framed(EVEN), framed(other).replace("g:", "g: .cfi_startproc\n")));
+fn frames_with_saves_are_found_and_mistakes_are_noticed() {
+    for (code, distance, count, numbers) in ROWS {
+        let original = assembled(&unwound(code));
+        let output = rewritten(&original, Mode::Write, false);
+        let proof = validate(&original, &output.bytes, &output.traces);
+        assert!(proof.holds(), "{code}: {}", words(&proof));
+        // One function, one call, one row.
+        let record = section(&output.bytes, "sfi_unwind");
+        let [call, row] = [record.start + 24 + 16, record.start + 24 + 16 + 12];
+        assert_eq!(output.bytes[record.start + 12..][..8], [1, 0, 0, 0, 1, 0, 0, 0], "{code}");
+        let (head, rest) = output.bytes[row..record.end].split_at(16);
+        assert_eq!((head[4].count_ones() as usize, head[2]), (numbers.len(), head[4]), "{code}");
+        assert_eq!((head[0], head[5], head[8]), (7, count, distance), "{code}");
+        let found: Vec<u8> = rest.iter().step_by(4).take(numbers.len()).copied().collect();
+        assert_eq!(found, numbers, "{code}");
+        for at in row..row + 16 + 4 * numbers.len() {
+            let mut bytes = output.bytes.clone();
+            bytes[at] ^= 1;
+            let words = words(&validate(&original, &bytes, &output.traces));
+            assert!(words.contains("wrong: the unwinder gets another frame at the call"), "{at}, {code}: {words}");
+        }
+        let mut bytes = output.bytes.clone();
+        bytes[call] += 1;
+        let words = words(&validate(&original, &bytes, &output.traces));
+        assert!(words.contains("wrong: the unwinder does not find the call's frame"), "{code}: {words}");
+    }
+}
+
+/// A table about another frame than the code has gives no row.
+#[test]
+fn tables_that_do_not_fit_the_frame_end_unwinding() {
+    let code = unwound(EVEN).replacen(".cfi_adjust_cfa_offset 24", ".cfi_adjust_cfa_offset 32", 1);
+    let original = assembled(&code.replacen(".cfi_adjust_cfa_offset -24", ".cfi_adjust_cfa_offset -32", 1));
     let output = rewritten(&original, Mode::Write, false);
     let proof = validate(&original, &output.bytes, &output.traces);
     assert!(proof.holds(), "{}", words(&proof));
-    // The only row is that of the second function's call. Its place becomes that of the first
-    // one's.
-    let mut bytes = output.bytes.clone();
-    let record = section(&bytes, "sfi_unwind");
-    assert_eq!(bytes[record.start + 16..][..4], [1, 0, 0, 0]);
-    let call = instructions(&bytes).find(|ins| ins.mnemonic() == Mnemonic::Call).expect("a call");
-    let behind = call.next_ip() as u32;
-    let functions = u32::from_le_bytes(bytes[record.start + 12..][..4].try_into().unwrap()) as usize;
-    bytes[record.start + 24 + 16 * functions..][..4].copy_from_slice(&behind.to_le_bytes());
-    let words = words(&validate(&original, &bytes, &output.traces));
-    assert!(words.contains("wrong: an exception passes words of the control stack"), "{words}");
+    use object::Object;
+    let file = object::File::parse(&*output.bytes).expect("object");
+    assert!(file.section_by_name("sfi_unwind").is_none());
 }

@@ -50,6 +50,7 @@ const FILLED: &str = "
     .globl f
     .type f,@function
 f:  sub $8,%rsp
+    mov %rax,(%rsp)
     mov $512,%ecx
     rep stosq
 1:  call g@PLT

@@ -30,7 +30,7 @@ fn main() {
         // Small objects are about single instructions and run in every mode.
         let modes: &[Mode] = if original.len() < 6000 { &Mode::ALL } else { &[Mode::Write] };
         for &mode in modes {
-            let options = Options { mode, saves: name.contains("saves"), ..Options::default() };
+            let options = Options { mode, ..Options::default() };
             let right = sfi_rewriter::rewrite(&original, &options).ok();
             let right = right.map(|output| (output.bytes, output.traces));
             if let Some((bytes, traces)) = &right {

@@ -266,11 +266,10 @@ impl DomainSpec {
     }
 
     /// Sets the size of the control stack in bytes, rounded up to pages. It holds 8 bytes for each
-    /// call in progress, and for each register that a function of text with saves has saved there
-    /// (`sfi rewrite --saves`, `sfi cc`). The domains of a world share one. It has the largest of
-    /// their sizes when the world is built, and does not change when a domain is loaded again. At
-    /// least [`MIN_CONTROL_STACK`] and at most [`MAX_CONTROL_STACK`]. Default:
-    /// [`DEFAULT_CONTROL_STACK`].
+    /// call in progress, and for each register that a function has saved there. The domains of a
+    /// world share one. It has the largest of their sizes when the world is built, and does not
+    /// change when a domain is loaded again. At least [`MIN_CONTROL_STACK`] and at most
+    /// [`MAX_CONTROL_STACK`]. Default: [`DEFAULT_CONTROL_STACK`].
     #[must_use]
     pub fn control_stack(mut self, bytes: u64) -> Self {
         self.control_stack = bytes;

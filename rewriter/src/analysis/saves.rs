@@ -29,6 +29,7 @@ use crate::analysis::live::Liveness;
 use crate::analysis::regs::{AllEffects, FLAGS, bit};
 use crate::object::decode::{Code, Dest, Flow, InsnIndex, PerInsn};
 use crate::object::read::Place;
+use crate::unwind::frames::{Cfa, Row, SP, Saved};
 use foldhash::{HashMap, HashMapExt};
 use iced_x86::{Code as Opcode, Instruction, Mnemonic, OpKind, Register};
 use std::collections::{BTreeMap, BTreeSet};
@@ -73,9 +74,43 @@ impl Saves {
         self.frame(at).map_or(&[], |frame| &frame.slots)
     }
 
-    /// Says whether an unwinder cannot find the caller's frame and registers from a call.
-    pub(crate) fn hides_caller(&self, call: InsnIndex, states: &States) -> bool {
+    /// Says whether a call finds registers on the control stack, or another frame.
+    pub(crate) fn moves_frame(&self, call: InsnIndex, states: &States) -> bool {
         self.saved(call, states) != 0 || self.frame(call).is_some_and(|frame| frame.empty)
+    }
+
+    /// Returns the row of a call for the new frame. `None` if the old one does not fit the facts.
+    pub(crate) fn row(&self, call: InsnIndex, states: &States, old: &Row) -> Option<Row> {
+        /// The frame's address is where the return address ends.
+        const FRAME: i64 = -8;
+        let Height::Known(height) = states[call].rsp else { return None };
+        let cfa = old.cfa;
+        if cfa.register != SP || cfa.load || i64::from(cfa.offset) != height - FRAME {
+            return None;
+        }
+        let saved = &self.slots(call)[..self.saved(call, states)];
+        let above = self.shrinks(call, states, FRAME);
+        let empty = self.frame(call).is_some_and(|frame| frame.empty);
+        let offset = if empty { 0 } else { i64::from(cfa.offset) - above };
+        let mut row = Row { cfa: Cfa { offset: i32::try_from(offset).ok()?, ..cfa }, words: saved.len() as u8, ..*old };
+        for rule in &mut row.saved {
+            *rule = match *rule {
+                Saved::Same => Saved::Same,
+                Saved::AtCfa(distance) => {
+                    let depth = FRAME - i64::from(distance);
+                    match saved.binary_search(&depth) {
+                        Ok(word) => Saved::Word(word as u8),
+                        Err(_) if empty => return None,
+                        Err(_) => {
+                            let moved = i64::from(distance) + above - self.shrinks(call, states, depth);
+                            Saved::AtCfa(i32::try_from(moved).ok()?)
+                        }
+                    }
+                }
+                Saved::AtRbp(_) | Saved::Word(_) => return None,
+            };
+        }
+        Some(row)
     }
 
     /// Returns the number of words that the function has saved before an instruction.

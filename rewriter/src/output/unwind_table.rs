@@ -4,7 +4,7 @@
 //! ```text
 //! u64 base        slot of the code section's first instruction
 //! u32 size        bytes of the record, a multiple of 8
-//! u32 functions, calls, 0
+//! u32 functions, calls, form of the rows: 1
 //! functions       u64 personality   slot, or with the flag address of a word with it; 0: none
 //!                 u32 exceptions    offset of the exception table in the record; 0: none
 //!                 u32 start * 2 + flag
@@ -16,9 +16,13 @@
 //!                 u8  1: the address is loaded from there
 //!                 u8  bits: registers (0 to 5) that were saved
 //!                 u8  bits: those of them that lie relative to rbp
+//!                 u8  bits: those of them that lie on the control stack
+//!                 u8  number of registers that the function has on the control stack
+//!                 u16 0
 //!                 i32 distance of the frame address
 //!                 u32 bytes of arguments that a landing pad does not see
-//!                 i32 distances of the saved registers, in order
+//!                 i32 distances of the saved registers, in order; on the control stack the
+//!                     word's number above the function's return address, from 0
 //! exception tables
 //! ```
 
@@ -44,6 +48,8 @@ const DATA_STACK: u8 = 7;
 const HEADER: usize = 24;
 const FUNCTION: usize = 16;
 const CALL: usize = 12;
+/// The form of rows that this page describes. The unwinder skips records of other forms.
+const FORM: usize = 1;
 
 /// A row as it is written.
 type NewRow = Vec<u8>;
@@ -88,9 +94,9 @@ fn translate(row: &Row, (r15, slot): (Option<R15>, bool)) -> Option<NewRow> {
         SP => DATA_STACK,
         column => map[SAVED.iter().position(|c| *c == column)?] as u8,
     };
-    let (mut mask, mut by_rbp) = (0u8, 0u8);
-    let mut bytes = Vec::with_capacity(4 * (3 + saved.len()));
-    bytes.extend_from_slice(&[register, u8::from(row.cfa.load), mask, by_rbp]);
+    let (mut mask, mut by_rbp, mut pushed) = (0u8, 0u8, 0u8);
+    let mut bytes = Vec::with_capacity(4 * (4 + saved.len()));
+    bytes.extend_from_slice(&[register, u8::from(row.cfa.load), mask, by_rbp, pushed, row.words, 0, 0]);
     bytes.extend_from_slice(&row.cfa.offset.to_le_bytes());
     bytes.extend_from_slice(&row.arguments.to_le_bytes());
     for (number, rule) in saved.into_iter().enumerate() {
@@ -102,11 +108,15 @@ fn translate(row: &Row, (r15, slot): (Option<R15>, bool)) -> Option<NewRow> {
                 distance
             }
             Saved::AtRbp(_) => return None,
+            Saved::Word(word) => {
+                pushed |= 1 << number;
+                i32::from(word)
+            }
         };
         mask |= 1 << number;
         bytes.extend_from_slice(&distance.to_le_bytes());
     }
-    (bytes[2], bytes[3]) = (mask, by_rbp);
+    (bytes[2], bytes[3], bytes[4]) = (mask, by_rbp, pushed);
     Some(bytes)
 }
 
@@ -205,7 +215,7 @@ pub(crate) fn emit<'a>(
     }
     let size = (body + tail.len()).next_multiple_of(8);
     let mut bytes = vec![0; 8];
-    for word in [size, functions.len(), entries.len(), 0] {
+    for word in [size, functions.len(), entries.len(), FORM] {
         bytes.extend_from_slice(&(word as u32).to_le_bytes());
     }
     for (exceptions, start) in heads {
@@ -260,7 +270,7 @@ fn rows(
     // Neighbours often have one row.
     let mut last = None;
     for &Call { at, function, behind } in calls {
-        let old = unwind.row(function, code.insns[at].end()).map(|row| (row, r15(at)));
+        let old = unwind.row(at, function, code.insns[at].end()).map(|row| (row, r15(at)));
         let number = match last {
             Some((before, number)) if before == old => number,
             _ => old.and_then(|(row, r15)| translate(row, r15)).map(|row| {

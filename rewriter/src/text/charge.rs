@@ -1,4 +1,4 @@
-//! Phase 8c of a budgeted rewrite: charges (rules SFI-B04 to B07).
+//! Phase 8b of a budgeted rewrite: charges (rules SFI-B04 to B07).
 //!
 //! Charges divide the code into segments. Each call's target, each place whose address is taken and
 //! each target of a jump backwards is a charge. So is the target of a jump forwards that leads over
@@ -165,7 +165,7 @@ fn repeated(emitter: &Emitter, item: usize) -> Option<usize> {
 fn count(item: &Item) -> u32 {
     match item {
         Item::Label(_) | Item::Bytes { len: 0, .. } => 0,
-        Item::Align { to, max } => (*max).min(*to).div_ceil(9),
+        Item::Align { to } => to.div_ceil(9),
         Item::Loop => LINE.div_ceil(9),
         Item::Bytes { .. } | Item::Branch { kind: Branch::Jump | Branch::Call | Branch::Condition(_), .. } => 1,
         Item::Branch { kind: Branch::Short(_), .. } => 3,

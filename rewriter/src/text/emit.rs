@@ -155,10 +155,9 @@ const _: () = assert!(size_of::<Item>() == 12);
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Item {
     Label(Label),
-    /// Padding up to a power of two, of at most `max` bytes. If more are needed, there is none.
+    /// Padding up to a multiple of a power of two.
     Align {
         to: u32,
-        max: u32,
     },
     /// Padding before a loop, so that the loop lies in as few lines as its size allows. The loop's
     /// label follows.
@@ -182,8 +181,6 @@ pub(crate) struct Emitter {
     pub marks: Marks,
     pub bytes: Vec<u8>,
     pub fixups: Vec<Fixup>,
-    /// Labels at the beginning of an item, beside the labels that are items themselves.
-    pub placed: Vec<(Label, usize)>,
     encoder: Encoder,
     next_label: u32,
 }
@@ -207,7 +204,6 @@ impl Emitter {
             marks: Marks::with_capacity(insns),
             bytes: Vec::with_capacity(6 * insns),
             fixups: Vec::new(),
-            placed: Vec::new(),
             encoder: Encoder::new(64),
             next_label,
         }
@@ -236,14 +232,7 @@ impl Emitter {
 
     /// Counts the labels.
     pub(crate) fn count_labels(&self) -> usize {
-        self.placed.len() + self.items.iter().filter(|item| matches!(item, Item::Label(_))).count()
-    }
-
-    /// Returns a fresh label at the beginning of an existing item.
-    pub(crate) fn label_at(&mut self, item: usize) -> Label {
-        let label = self.new_label();
-        self.placed.push((label, item));
-        label
+        self.items.iter().filter(|item| matches!(item, Item::Label(_))).count()
     }
 
     /// Marks the code from here on as serving an original instruction.
@@ -259,12 +248,9 @@ impl Emitter {
         Some(Decoder::new(64, bytes, DecoderOptions::NONE).decode())
     }
 
-    /// Moves marks and labels with their items: `places` has the new place of each, and the end.
+    /// Moves marks with their items: `places` has the new place of each, and the end.
     pub(crate) fn moved(&mut self, places: &[u32]) {
         self.marks = self.marks.moved(|item| places[item as usize]);
-        for (_, item) in &mut self.placed {
-            *item = places[*item] as usize;
-        }
     }
 
     /// Returns the relocations of an item.
@@ -355,9 +341,9 @@ impl Emitter {
         self.items.push(Item::Branch { kind, target: target.into() });
     }
 
-    /// Pads to a multiple of `to`, if that takes at most `max` bytes.
-    pub(crate) fn align(&mut self, to: u32, max: u32) {
-        self.items.push(Item::Align { to, max });
+    /// Pads to a multiple of a power of two.
+    pub(crate) fn align(&mut self, to: u32) {
+        self.items.push(Item::Align { to });
     }
 
     /// Pads so that the loop whose label comes next lies in as few lines as its size allows.

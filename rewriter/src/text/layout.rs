@@ -62,11 +62,11 @@ pub(crate) fn lay_out(emitter: &Emitter) -> Text {
 /// Returns the item that holds each label of the section.
 pub(crate) fn places(emitter: &Emitter) -> HashMap<Label, u32> {
     let labels = emitter.items.iter().enumerate().filter_map(|(index, item)| match item {
-        Item::Label(label) => Some((*label, index)),
+        Item::Label(label) => Some((*label, index as u32)),
         _ => None,
     });
     let mut places = HashMap::with_capacity(emitter.count_labels());
-    places.extend(labels.chain(emitter.placed.iter().copied()).map(|(label, item)| (label, item as u32)));
+    places.extend(labels);
     places
 }
 
@@ -124,7 +124,7 @@ fn place_items(emitter: &Emitter, long: &[bool], loops: &[Range<usize>], offsets
     let items = emitter.items.iter().zip(long).map(|(item, is_long)| {
         let offset = end;
         end += match item {
-            Item::Align { to, max } => padding(offset, *to, *max),
+            Item::Align { to } => offset.next_multiple_of(*to) - offset,
             Item::Loop => {
                 let items = loops.next().cloned().unwrap_or_default();
                 before_loop(offset, items.map(|item| size(&emitter.items[item], long[item])).sum())
@@ -136,11 +136,6 @@ fn place_items(emitter: &Emitter, long: &[bool], loops: &[Range<usize>], offsets
     offsets.clear();
     offsets.extend(items);
     offsets.push(end);
-}
-
-fn padding(offset: u32, to: u32, max: u32) -> u32 {
-    let padding = offset.next_multiple_of(to) - offset;
-    if padding <= max { padding } else { 0 }
 }
 
 /// Returns the least padding before a loop with which it lies in as few lines as its size allows.

@@ -7,4 +7,3 @@ pub(crate) mod growth;
 pub(crate) mod layout;
 pub(crate) mod marks;
 pub(crate) mod originals;
-pub(crate) mod share;

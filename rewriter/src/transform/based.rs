@@ -1,4 +1,4 @@
-//! Phase 8d of mode full: loads by the window's base in a register.
+//! Phase 8c of mode full: loads by the window's base in a register.
 //!
 //! ```text
 //! mov %gs:8(%eax),%rax        mov %gs:__sfi_header,%r9 ; mov %eax,%edx ; mov 8(%r9,%rdx),%rax

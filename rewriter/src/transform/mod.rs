@@ -54,9 +54,6 @@ use sfi_contract::{Mode, policy};
 /// The data stack's register.
 const SP: Register = Register::R15;
 
-/// Most bytes of padding before a function. One that would need more starts where it is.
-const FUNCTION_PADDING: u32 = 7;
-
 /// The program and the results of all analyses.
 pub(crate) struct Facts<'x, 'o, 'a> {
     pub code: &'x Code<'o, 'a>,
@@ -222,9 +219,9 @@ impl<'x, 'o, 'a> Transform<'x, 'o, 'a> {
         Ok(())
     }
 
-    /// Aligns functions, and places small loops that the original code aligned. Compilers do so,
-    /// too, but pad each function. The place of loops that call, or that are long, does not matter.
-    /// Only forward jumps reach other labels, and aligning those gains nothing.
+    /// Aligns functions, and places small loops that the original code aligned. The place of loops
+    /// that call, or that are long, does not matter. Only forward jumps reach other labels, and
+    /// aligning those gains nothing.
     fn align(&mut self) {
         let (at, dropped) = (self.at, std::mem::take(&mut self.dropped));
         let insn = &self.facts.code.insns[at];
@@ -233,7 +230,7 @@ impl<'x, 'o, 'a> Transform<'x, 'o, 'a> {
         // An alignment to 16 needs at most 15 bytes, so more padding means a larger one.
         let most = if dropped >= 16 { 32 } else { 16 };
         if self.facts.graph.entry[at] && aligned >= 16 {
-            self.out.align(aligned.min(most), FUNCTION_PADDING);
+            self.out.align(aligned.min(most));
         } else if self.facts.graph.looped[at] && dropped != 0 && aligned >= 8 && limit >= 16 {
             self.out.place_loop();
         }

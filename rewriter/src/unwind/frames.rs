@@ -50,6 +50,8 @@ pub(crate) enum Saved {
     AtCfa(i32),
     /// At this distance from the frame's rbp.
     AtRbp(i32),
+    /// On the control stack: the number of the word above the function's return address, from 0.
+    Word(u8),
 }
 
 /// The frame address and the places of the old registers.
@@ -58,9 +60,15 @@ pub(crate) struct Row {
     pub cfa: Cfa,
     /// Places in the order of [`SAVED`].
     pub saved: [Saved; 6],
+    /// Number of registers that the function has on the control stack.
+    pub words: u8,
     /// Bytes of stack arguments that a landing pad no longer finds.
     pub arguments: u32,
 }
+
+/// The number of a row among all rows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RowIndex(u32);
 
 /// A range of a function with one row.
 #[derive(Clone, Copy, Debug)]
@@ -68,8 +76,7 @@ struct Stretch {
     /// Offsets in the section. Those of instructions fit.
     start: u32,
     end: u32,
-    /// Index into [`Frames::kinds`].
-    row: u32,
+    row: RowIndex,
 }
 
 /// All frames of an object.
@@ -88,7 +95,17 @@ impl Frames {
         // They ascend.
         let before = stretches.partition_point(|stretch| u64::from(stretch.start) <= offset).checked_sub(1)?;
         let stretch = &stretches[before];
-        (offset < u64::from(stretch.end)).then(|| &self.kinds[stretch.row as usize])
+        (offset < u64::from(stretch.end)).then(|| self.get(stretch.row))
+    }
+
+    pub(crate) fn get(&self, row: RowIndex) -> &Row {
+        &self.kinds[row.0 as usize]
+    }
+
+    /// Adds a row, which is none of the others.
+    pub(crate) fn add(&mut self, row: Row) -> RowIndex {
+        self.kinds.push(row);
+        RowIndex(self.kinds.len() as u32 - 1)
     }
 }
 
@@ -206,7 +223,7 @@ fn read_section(
     addresses: &Addresses,
     (index, bytes): (SectionIndex, &[u8]),
     frames: &mut Frames,
-    known: &mut HashMap<Row, u32>,
+    known: &mut HashMap<Row, RowIndex>,
 ) -> Option<()> {
     let mut table = EhFrame::new(bytes, LittleEndian);
     table.set_address_size(8);
@@ -253,11 +270,8 @@ fn read_section(
             if understood {
                 let arguments = row.saved_args_size() as u32;
                 let [start, end] = [from, to].map(|at| u32::try_from(start.saturating_add(at)).unwrap_or(u32::MAX));
-                let row = Row { cfa, saved, arguments };
-                let row = *known.entry(row).or_insert_with(|| {
-                    frames.kinds.push(row);
-                    frames.kinds.len() as u32 - 1
-                });
+                let row = Row { cfa, saved, words: 0, arguments };
+                let row = *known.entry(row).or_insert_with(|| frames.add(row));
                 frames.stretches.push(Stretch { start, end, row });
             }
         }

@@ -1,9 +1,10 @@
 //! Exceptions: keeps the calls' entries in the compiler's unwind tables for the new code.
 //!
 //! Unwinding happens at calls only. There `delta` is 0: r15 has the value that rsp would have, and
-//! everything on the data stack lies where it lay. So the rules for the frame's address and the
-//! saved registers hold at the call's new return address. Return addresses themselves are on the
-//! control stack, one word for each frame. If the rewriter keeps r15 in another register or its
+//! everything on the data stack lies where it lay, unless the function saves registers on the
+//! control stack (see `analysis/saves.rs`). So the rules for the frame's address and the saved
+//! registers hold at the call's new return address, or follow. Return addresses themselves are on
+//! the control stack, one word for each frame. If the rewriter keeps r15 in another register or its
 //! home, the rules of both columns follow. `output/unwind_table.rs` describes the records for the
 //! unwinder in the domain (`crates/support/src/unwind.c`).
 //!
@@ -19,7 +20,8 @@ pub(crate) mod lsda;
 use crate::object::address::is_exception_table;
 use crate::object::decode::{Code, Flow, InsnIndex};
 use crate::refusal::{Reason, Refusal};
-use frames::{Frame, Frames, Row, Spot};
+use foldhash::{HashMap, HashMapExt};
+use frames::{Frame, Frames, Row, RowIndex, Spot};
 use lsda::Lsda;
 use std::ops::Range;
 
@@ -31,6 +33,8 @@ pub(crate) struct Unwind {
     /// Calls in order, with the function that each is in.
     calls: Vec<(InsnIndex, usize)>,
     landings: std::collections::BTreeMap<InsnIndex, Landing>,
+    /// The rows of calls where the new frame is another one. Without a row unwinding ends there.
+    moved: HashMap<InsnIndex, Option<RowIndex>>,
 }
 
 /// The target of an exception from a call.
@@ -65,10 +69,19 @@ impl Unwind {
         self.landings.iter().map(|(call, landing)| (*call, *landing))
     }
 
-    /// Forgets the calls where a function has registers on the control stack. The unwinder does not
-    /// find them there, so unwinding ends.
-    pub(crate) fn forget_saved(&mut self, saved: impl Fn(InsnIndex) -> bool) {
-        self.calls.retain(|(call, _)| !saved(*call));
+    /// Gives calls the rows of their new frames, where these are other ones.
+    pub(crate) fn move_frames(
+        &mut self,
+        code: &Code<'_, '_>,
+        moves: impl Fn(InsnIndex) -> bool,
+        new: impl Fn(InsnIndex, &Row) -> Option<Row>,
+    ) {
+        let mut known = HashMap::new();
+        for &(call, function) in self.calls.iter().filter(|(call, _)| moves(*call)) {
+            let row = self.row(call, function, code.insns[call].end()).and_then(|row| new(call, row));
+            let index = row.map(|row| *known.entry(row).or_insert_with(|| self.frames.add(row)));
+            self.moved.insert(call, index);
+        }
     }
 
     /// Says whether the tables have an entry for a call.
@@ -84,8 +97,11 @@ impl Unwind {
     }
 
     /// Returns the row of a function's call that ends at this offset.
-    pub(crate) fn row(&self, function: usize, end: u64) -> Option<&Row> {
-        self.frames.row(&self.functions[function].frame, end - 1)
+    pub(crate) fn row(&self, call: InsnIndex, function: usize, end: u64) -> Option<&Row> {
+        match self.moved.get(&call) {
+            Some(index) => index.map(|index| self.frames.get(index)),
+            None => self.frames.row(&self.functions[function].frame, end - 1),
+        }
     }
 }
 
@@ -162,7 +178,7 @@ pub(crate) fn collect(code: &Code<'_, '_>) -> Result<Unwind, Vec<Refusal>> {
             continue;
         };
         let Some(pad) = site.pad else { continue };
-        let landing = unwind.row(function, code.insns[at].end()).zip(code.at(frame.section, pad));
+        let landing = unwind.row(at, function, code.insns[at].end()).zip(code.at(frame.section, pad));
         match landing {
             Some((row, pad)) => {
                 let landing = Landing { pad, arguments: row.arguments };

@@ -1,5 +1,4 @@
 # Functions save registers on the control stack.
-# saves: yes
         .macro  function name
         .globl  \name
         .type   \name,@function
@@ -36,6 +35,30 @@
         pop     %rbx
         pop     %rbp
         ret
+
+        # One word and locals, among them a register that is saved by a move. It lies elsewhere
+        # relative to the frame's address.
+        function moved
+        .cfi_startproc
+        push    %rbx
+        .cfi_adjust_cfa_offset 8
+        .cfi_rel_offset %rbx,0
+        sub     $16,%rsp
+        .cfi_adjust_cfa_offset 16
+        mov     %r12,8(%rsp)
+        .cfi_rel_offset %r12,8
+        mov     %rdi,%rbx
+        mov     %rsi,%r12
+        call    other
+        add     %rbx,%rax
+        add     %r12,%rax
+        mov     8(%rsp),%r12
+        add     $16,%rsp
+        .cfi_adjust_cfa_offset -16
+        pop     %rbx
+        .cfi_adjust_cfa_offset -8
+        ret
+        .cfi_endproc
 
         # A leaf with a red zone, and a way out before the pushes.
         function leaf

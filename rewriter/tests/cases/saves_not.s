@@ -1,6 +1,5 @@
 # Functions that save registers in their frames, because something else needs the words, or the
 # depth 0.
-# saves: yes
         .macro  function name
         .globl  \name
         .type   \name,@function

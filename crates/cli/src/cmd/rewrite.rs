@@ -43,10 +43,10 @@ pub struct Args {
     /// free, as `gcc -ffixed-r14` does. Not in mode match.
     #[arg(long)]
     budget: bool,
-    /// Let functions save registers on the control stack: less text, and faster calls. Not for
-    /// objects through which exceptions pass.
+    /// Save registers in the functions' frames, not on the control stack: slower calls and more
+    /// text. For garbage collectors that search the stack for pointers.
     #[arg(long)]
-    saves: bool,
+    no_saves: bool,
     /// Output file, or a directory if there are several inputs. Default: INPUT with `.sfi` before
     /// its extension.
     #[arg(short, long, value_name = "OUT")]
@@ -131,7 +131,7 @@ fn one(
     counted: &mut Vec<Counted>,
     failures: &mut Failures,
 ) -> anyhow::Result<Outcome> {
-    let options = Options { mode: args.mode, budget: args.budget, saves: args.saves };
+    let options = Options { mode: args.mode, budget: args.budget, saves: !args.no_saves };
     let validation = if args.no_validate { Validation::Skip } else { args.validate };
     let (bytes, objects, outcome) = match input::read(path)? {
         Input::Object(bytes) => match sfi_validator::rewrite(&bytes, &options, validation) {

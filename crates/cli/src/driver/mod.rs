@@ -122,7 +122,7 @@ fn link(driver: &Driver, flags: &[OsString], libc_dir: &Path, line: &Line) -> an
         Ok(text) => text.parse().map_err(|why| anyhow::anyhow!("SFI_VALIDATE: {why}"))?,
         Err(_) => Validation::default(),
     };
-    let options = Options { mode, budget: line.budget, saves: saves(&bundle)? };
+    let options = Options { mode, budget: line.budget, saves: saves()? };
     let Some(archive) = bundle.pack(&options, validation)? else {
         return Ok(ExitCode::FAILURE);
     };
@@ -177,12 +177,10 @@ fn is_shared_object(path: &Path) -> bool {
     line::is_library(path) && !matches!(crate::input::read(path), Ok(crate::input::Input::Archive(_)))
 }
 
-/// Says whether functions save registers on the control stack. An unwinder does not find them
-/// there, so a program that has one keeps them in frames, unless the user says otherwise.
-fn saves(bundle: &Bundle) -> anyhow::Result<bool> {
+/// Says whether functions save registers on the control stack.
+fn saves() -> anyhow::Result<bool> {
     match std::env::var("SFI_SAVES").as_deref() {
-        Err(_) => Ok(!bundle.wants(runtime::UNWINDER)?),
-        Ok("yes") => Ok(true),
+        Err(_) | Ok("yes") => Ok(true),
         Ok("no") => Ok(false),
         Ok(other) => anyhow::bail!("SFI_SAVES: `{other}` is none of: yes, no"),
     }

@@ -6,7 +6,7 @@ use anyhow::{Context, ensure};
 use std::path::Path;
 
 /// Beginning of the names of the functions that raise and catch exceptions.
-pub(super) const UNWINDER: &str = "_Unwind_";
+const UNWINDER: &str = "_Unwind_";
 
 /// Adds the C++ runtime.
 ///
