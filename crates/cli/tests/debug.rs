@@ -115,7 +115,7 @@ fn a_listing_tells_original_from_inserted() {
     let bench = Bench::new();
     bench.write(
         "f.c",
-        b"int g(int);\nint f(int n, int *p)\n{\n\tint a = g(n), b = g(a);\n\tp[a] = b;\n\treturn a + b;\n}\n",
+        b"int g(int *);\nint f(int n, int *p)\n{\n\tint a = g(&n), b = g(&a);\n\tp[a] = b;\n\treturn a + b;\n}\n",
     );
     compile(&bench, &["-c", "-g", "-O2", "f.c", "-o", "f.o"]);
     bench.run(&["rewrite", "f.o"], 0);

@@ -48,8 +48,13 @@ impl<'p, 'a> Context<'p, 'a> {
         for trace in traces {
             let section = pair.new_of[trace.section].ok_or("the trace of a section that is gone")?;
             let mut end = pair.new.sections[section].data.len() as u32;
-            if budgeted && end.checked_sub(1).is_some_and(|last| new.is_trap(section, last)) {
-                // The trap of the last charges. Without it control would come to the loader's.
+            // The traps of the last charges. Without them control would come to the loader's. A
+            // trap of the original program stays.
+            let last = trace.steps.last().map_or(0, |step| {
+                let own = old.text.at(trace.section, u64::from(step.old)).is_some_and(|at| old.flow[at] == Flow::Stop);
+                step.new + u32::from(own)
+            });
+            while budgeted && end > last && new.is_trap(section, end - 1) {
                 end -= 1;
             }
             for (number, step) in trace.steps.iter().enumerate() {

@@ -116,6 +116,10 @@ fn charged(emitter: &Emitter, wanted: &HashSet<Label>) -> BTreeSet<usize> {
     }
 }
 
+fn is_code(item: &Item) -> bool {
+    matches!(item, Item::Bytes { .. } | Item::Branch { .. })
+}
+
 /// Says whether control does not go on behind an item.
 fn ends(emitter: &Emitter, item: usize) -> bool {
     if let Item::Branch { kind, .. } = emitter.items[item] {
@@ -129,9 +133,8 @@ fn ends(emitter: &Emitter, item: usize) -> bool {
 /// if a charge follows it.
 fn traps(emitter: &Emitter, charged: &BTreeSet<usize>) -> BTreeSet<usize> {
     let mut traps = BTreeSet::new();
-    let is_code = |item: &usize| matches!(emitter.items[*item], Item::Bytes { .. } | Item::Branch { .. });
     for charge in charged {
-        let last = (0..*charge).rev().find(is_code);
+        let last = emitter.items[..*charge].iter().rposition(is_code);
         traps.extend(last.filter(|last| ends(emitter, *last)).map(|last| last + 1));
     }
     traps
@@ -165,7 +168,7 @@ fn repeated(emitter: &Emitter, item: usize) -> Option<usize> {
 fn count(item: &Item) -> u32 {
     match item {
         Item::Label(_) | Item::Bytes { len: 0, .. } => 0,
-        Item::Align { to } => to.div_ceil(9),
+        Item::Align { to } => (*to - 1).div_ceil(9),
         Item::Loop => LINE.div_ceil(9),
         Item::Bytes { .. } | Item::Branch { kind: Branch::Jump | Branch::Call | Branch::Condition(_), .. } => 1,
         Item::Branch { kind: Branch::Short(_), .. } => 3,
@@ -176,6 +179,7 @@ fn count(item: &Item) -> u32 {
 fn insert(emitter: &mut Emitter, charged: &BTreeSet<usize>, saved: impl Fn(InsnIndex) -> usize) {
     let traps = traps(emitter, charged);
     let counts: BTreeSet<usize> = (0..emitter.items.len()).filter_map(|item| repeated(emitter, item)).collect();
+    let falls = emitter.items.iter().rposition(is_code).is_some_and(|last| !ends(emitter, last));
     let old = std::mem::take(&mut emitter.items);
     // The traps, by the item before which they stand and the words that are saved there.
     let mut labels = BTreeMap::<(usize, usize), Label>::new();
@@ -218,6 +222,11 @@ fn insert(emitter: &mut Emitter, charged: &BTreeSet<usize>, saved: impl Fn(InsnI
     if charged.contains(&old.len()) {
         constant(emitter, following[old.len()] + 2);
         emitter.branch(BELOW, trap_of[&old.len()]);
+    }
+    // Code that falls out of the section meets a trap of its own, because branches to the others
+    // may have saved another number of words.
+    if falls && labels.range((old.len(), 0)..).next().is_some() {
+        raw(emitter, &[0xcc]);
     }
     int3(emitter, old.len());
     emitter.moved(&moved);
