@@ -377,3 +377,33 @@ fn deep_recursion_on_request() {
         }
     }
 }
+
+/// A collector that searches the stack finds registers that functions save in frames.
+#[test]
+fn a_search_of_the_stack_finds_registers_in_frames() {
+    let directory = tempfile::tempdir().expect("directory");
+    let at = |name: &str| directory.path().join(name);
+    let object = at("collector.o");
+    let succeed = |command: &mut Command| {
+        let output = run(command, "");
+        assert!(output.status.success(), "{command:?}: {}", text(&output.stderr));
+    };
+    succeed(Command::new("musl-gcc").args(["-O2", "-c"]).arg(source("collector.c")).arg("-o").arg(&object));
+    succeed(Command::new("musl-gcc").arg("-static").arg(&object).arg("-o").arg(at("native")));
+    let expected = run(&mut Command::new(at("native")), "");
+    assert_eq!((text(&expected.stdout), expected.status.code()), ("1\n".to_owned(), Some(3)));
+    std::fs::write(at("uses.c"), "void *GC_malloc(unsigned long); void *f(void) { return GC_malloc(8); }\n").unwrap();
+    std::fs::write(at("gc.c"), "void *GC_malloc(unsigned long n) { return 0; }\n").unwrap();
+    for (saves, with, found) in
+        [(None, false, "0\n"), (Some("no"), false, "1\n"), (None, true, "1\n"), (Some("yes"), true, "0\n")]
+    {
+        let mut command = Command::new(SFI);
+        command.arg("cc").arg(&object).env_remove("SFI_SAVES").envs(saves.map(|saves| ("SFI_SAVES", saves)));
+        if with {
+            command.args([at("uses.c"), at("gc.c")]);
+        }
+        succeed(command.arg("-o").arg(at("program")));
+        let actual = run(Command::new(SFI).arg("run").arg(at("program")), "");
+        assert_eq!((text(&actual.stdout), actual.status.code()), (found.to_owned(), Some(3)), "{saves:?} {with}");
+    }
+}

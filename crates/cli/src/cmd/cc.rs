@@ -33,8 +33,9 @@ Environment:
   SFI_MODE          write, full or match (default write)
   SFI_VALIDATE      differences, strict or no: what must be proved of the rewritten code
                     (default differences)
-  SFI_SAVES         yes or no: functions save registers on the control stack (default yes). Programs
-                    whose garbage collector searches the stack for pointers need `no`
+  SFI_SAVES         yes or no: functions save registers on the control stack. Programs whose garbage
+                    collector searches the stack for pointers need `no`, which is the default for
+                    those that use Boehm's (default yes)
   SFI_RUN_FLAGS     when the program is run by its name: flags of `sfi run`
                     (default --build-tree: the build tree around the working directory, if any)
 

@@ -122,7 +122,7 @@ fn link(driver: &Driver, flags: &[OsString], libc_dir: &Path, line: &Line) -> an
         Ok(text) => text.parse().map_err(|why| anyhow::anyhow!("SFI_VALIDATE: {why}"))?,
         Err(_) => Validation::default(),
     };
-    let options = Options { mode, budget: line.budget, saves: saves()? };
+    let options = Options { mode, budget: line.budget, saves: saves(&bundle)? };
     let Some(archive) = bundle.pack(&options, validation)? else {
         return Ok(ExitCode::FAILURE);
     };
@@ -177,10 +177,12 @@ fn is_shared_object(path: &Path) -> bool {
     line::is_library(path) && !matches!(crate::input::read(path), Ok(crate::input::Input::Archive(_)))
 }
 
-/// Says whether functions save registers on the control stack.
-fn saves() -> anyhow::Result<bool> {
+/// Says whether functions save registers on the control stack. The collector of Boehm, Demers and
+/// Weiser searches the data stack for pointers, so they are in frames in programs that use it.
+fn saves(bundle: &Bundle) -> anyhow::Result<bool> {
     match std::env::var("SFI_SAVES").as_deref() {
-        Err(_) | Ok("yes") => Ok(true),
+        Err(_) => Ok(!bundle.wants("GC_malloc")?),
+        Ok("yes") => Ok(true),
         Ok("no") => Ok(false),
         Ok(other) => anyhow::bail!("SFI_SAVES: `{other}` is none of: yes, no"),
     }
