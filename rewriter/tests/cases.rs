@@ -1,9 +1,8 @@
 //! Assembles, rewrites and lists each `cases/*.s`. The listing, or the refusals, must equal the
 //! `.out` file beside it.
 //!
-//! `# mode: full` in the source's first lines chooses the mode, and with `# saves: no` functions
-//! save registers in their frames. `BLESS=1 cargo test -p sfi-rewriter --test cases` rewrites the
-//! expectations. Read the difference before you commit it.
+//! `# mode: full` in the source's first lines chooses the mode. `BLESS=1 cargo test -p sfi-rewriter
+//! --test cases` rewrites the expectations. Read the difference before you commit it.
 
 use iced_x86::{Decoder, DecoderOptions, Formatter, GasFormatter};
 use object::{Object, ObjectSection, ObjectSymbol, RelocationTarget};
@@ -43,7 +42,7 @@ fn run(path: &Path) -> String {
     let source = std::fs::read_to_string(path).expect("source");
     let mode =
         source.lines().find_map(|l| l.strip_prefix("# mode: ")).map_or(Mode::Write, |m| m.parse().expect("mode"));
-    let options = Options { mode, saves: !source.lines().any(|line| line == "# saves: no"), ..Options::default() };
+    let options = Options { mode, ..Options::default() };
     let directory = tempfile::tempdir().expect("temporary directory");
     let object = directory.path().join("case.o");
     let status = Command::new("gcc").arg("-c").arg(path).arg("-o").arg(&object).status();
