@@ -31,6 +31,7 @@ use crate::analysis::live::Liveness;
 use crate::analysis::pads::Pads;
 use crate::analysis::r15::kept::Homes;
 use crate::analysis::r15::slot::Slots;
+use crate::analysis::trees::Trees;
 use crate::analysis::{Found, r15};
 use crate::object::address::Addresses;
 use crate::object::decode::{CodeSection, PerInsn};
@@ -120,12 +121,12 @@ fn rewrite_object(object: &Object<'_>, options: &Options) -> Result<Output, Vec<
         base_loads(&mut emitters, facts.live)?;
     }
     // The text is laid out without the decoded instructions and most facts about them.
-    let Found { graph, effects, states, stops, live, counts, pads, r15, slots, arrays, saves } = found;
+    let Found { graph, effects, states, stops, live, counts, pads, r15, slots, trees, arrays, saves } = found;
     drop((effects, states, stops, live, counts, saves));
     let units = graph.into_units();
     let code = Originals::new(code);
     let texts = lay_out_all(&code, emitters, &mut stats);
-    let found = (&units, &pads, &r15, &slots, &arrays);
+    let found = (&units, &pads, &r15, &slots, (&trees, &arrays));
     output((&code, &addresses, &unwind), found, texts, stats, options)
 }
 
@@ -199,7 +200,7 @@ fn charge_all(facts: &Facts<'_, '_, '_>, emitters: &mut [emit::Emitter], mut nex
 /// Assembles the new object.
 fn output(
     (code, addresses, unwind): (&Originals<'_, '_>, &Addresses, &Unwind),
-    (units, pads, r15, slots, arrays): (&PerInsn<u32>, &Pads, &Homes, &Slots, &Arrays),
+    (units, pads, r15, slots, (trees, arrays)): (&PerInsn<u32>, &Pads, &Homes, &Slots, (&Trees, &Arrays)),
     texts: Vec<Text>,
     stats: Stats,
     options: &Options,
@@ -220,7 +221,7 @@ fn output(
     });
     let exceptions = sections::Exceptions { unwind, units, r15, slots };
     let mode = (options.mode, options.budget);
-    let new = sections::assemble(code, addresses, (pads, arrays), texts, debug, &exceptions, mode)?;
+    let new = sections::assemble(code, addresses, (pads, trees, arrays), texts, debug, &exceptions, mode)?;
     let bytes = write::write(&new)
         .map_err(|error| vec![Refusal { detail: error.to_string(), ..Refusal::of_object(Reason::NotRelocatable) }])?;
     Ok(Output { bytes, stats, notes, traces })

@@ -1,4 +1,5 @@
-//! Switches that jump by an array of dispatch slots, in place of a table of distances.
+//! Switches that jump by an array of dispatch slots, in place of a table of distances. Those that
+//! compare (see [`crate::searches`]) begin and end here, too.
 //!
 //! The original program loads an entry, adds the table's base, and jumps. The new one computes a
 //! slot of the array by the same index where the original loads the entry:
@@ -20,7 +21,7 @@ use crate::context::Context;
 use crate::difference::{Difference, unproved, wrong};
 use crate::facts::Fact;
 use crate::graph::Graph;
-use crate::object::{kind, relocations};
+use crate::object::{Spot, kind, relocations};
 use crate::sets::{self, Effects, number, whole};
 use crate::tables;
 use crate::walk::{Block, Op, Slotted, Stand, Walk};
@@ -34,8 +35,8 @@ impl Walk<'_, '_, '_> {
         let context = self.context;
         let ins = &context.old.text.insns[at].ins;
         let effects = self.graph.effects[at];
-        let Some(Slotted { register, base, summed }) = stand.slotted else {
-            return self.loads_slot(at, stand, block);
+        let Some(Slotted { register, base, summed, search }) = stand.slotted else {
+            return self.begins_switch(at, stand, block);
         };
         let own = |op: u32| ins.op_kind(op) == OpKind::Register && number(ins.op_register(op)) == Some(register);
         if summed && context.old.flow[at] == Flow::JumpIndirect && own(0) {
@@ -61,14 +62,32 @@ impl Walk<'_, '_, '_> {
             self.step_facts(at, stand);
             let effects = Effects { reads: effects.reads & !whole(base), ..effects };
             self.note(at, &before, stand, effects, sets::ALL_FLAGS, block);
-            stand.slotted = Some(Slotted { register, base, summed: true });
+            stand.slotted = Some(Slotted { register, base, summed: true, search });
             return Ok(true);
         }
-        let uses = (effects.named | effects.changes) & 1 << register != 0;
+        let index = search.map_or(0, |search| 1 << search.index);
+        let uses = (effects.named | effects.changes) & 1 << register != 0 || effects.changes & index != 0;
         if uses || context.old.flow[at] != Flow::Next {
             return wrong("the original program uses the entry of a switch, which became a slot");
         }
         Ok(false)
+    }
+
+    /// Compares a load of an entry, if the new code has none of it.
+    fn begins_switch(&mut self, at: Index, stand: &mut Stand, block: &mut Block) -> Result<bool, Difference> {
+        let insn = &self.context.old.text.insns[at];
+        if !is_load(insn) {
+            return Ok(false);
+        }
+        let begins = match self.context.has_code(at) {
+            true => self.loads_slot(at, stand, block)?,
+            false => self.begins_search(at, stand, block)?,
+        };
+        let base = number(insn.ins.memory_base()).map(|base| stand.facts.registers[base]);
+        if let Some(Fact::Address(section, table)) = base.filter(|_| !begins) {
+            self.searches.loaded.insert((section as usize, table));
+        }
+        Ok(begins)
     }
 
     /// Compares a load of an entry, if the new code computes a slot.
@@ -79,7 +98,7 @@ impl Walk<'_, '_, '_> {
         let Some(new) = context.new.insn_at(stand.place.0, stand.place.1) else {
             return Ok(false);
         };
-        let Some(array) = named_array(context, new).filter(|_| is_load(insn)) else { return Ok(false) };
+        let Some(array) = named_array(context, new) else { return Ok(false) };
         let registers = [ins.memory_base(), ins.memory_index(), ins.op0_register()].map(number);
         let [Some(base), Some(index), Some(target)] = registers else { return Ok(false) };
         let there = |old: usize, new: Register| kept.place(old) == place(new);
@@ -93,6 +112,7 @@ impl Walk<'_, '_, '_> {
             return wrong("the new code changes the slot of a switch");
         }
         compare(context, self.graph, (section as usize, table), array)?;
+        self.searches.loaded.insert((section as usize, table));
         stand.place.1 = new.end();
         let before = stand.facts.clone();
         self.step_facts(at, stand);
@@ -101,15 +121,16 @@ impl Walk<'_, '_, '_> {
             effects.reads &= !whole(base);
         }
         self.note(at, &before, stand, effects, 0, block);
-        stand.slotted = Some(Slotted { register: target, base, summed: false });
+        stand.slotted = Some(Slotted { register: target, base, summed: false, search: None });
         Ok(true)
     }
 
     /// Checks that the new program keeps a slot until its jump. `ops` are those of the last
     /// instruction, and `arrives` says that a label follows it.
     pub(crate) fn keeps_slot(&self, stand: &Stand, ops: &[Op], arrives: bool) -> Result<(), Difference> {
-        let Some(Slotted { register, .. }) = stand.slotted else { return Ok(()) };
-        let loses = |op: &Op| matches!(op, Op::Lose(_, set) if set & whole(register) != 0);
+        let Some(Slotted { register, search, .. }) = stand.slotted else { return Ok(()) };
+        let kept = whole(register) | search.map_or(0, |search| whole(search.index));
+        let loses = |op: &Op| matches!(op, Op::Lose(_, set) if set & kept != 0);
         match arrives || ops.iter().any(loses) {
             true => wrong("the new program loses the slot of a switch"),
             false => Ok(()),
@@ -162,29 +183,42 @@ fn relocation<'s>(section: &'s sfi_elf::Section<'_>, offset: i64) -> Option<&'s 
     relocations(section, offset, offset.checked_add(1)?).next().map(|(_, reloc)| reloc)
 }
 
+/// Returns the places to which the entries of a table lead, to its end.
+pub(crate) fn entries(
+    context: &Context<'_, '_>,
+    graph: &Graph,
+    (section, table): (usize, i64),
+) -> Result<Vec<Spot>, Difference> {
+    let old = &context.pair.old.sections[section];
+    let mut entries = Vec::new();
+    loop {
+        let distance = 4 * entries.len() as i64;
+        let Some((_, by)) = graph.base(section, table + distance).filter(|(base, _)| *base == table) else { break };
+        match relocation(old, table + distance).and_then(|r| tables::entry(context, r, (distance, by))) {
+            Some((spot, 0)) => entries.push(spot),
+            _ => return unproved("an entry of a switch table is not understood"),
+        }
+    }
+    if entries.is_empty() { unproved("the entries of a switch table are not known") } else { Ok(entries) }
+}
+
 /// Compares an array with a table, entry by entry, to the end of the table.
 fn compare(
     context: &Context<'_, '_>,
     graph: &Graph,
-    (section, table): (usize, i64),
+    table: (usize, i64),
     (array, first): (usize, i64),
 ) -> Result<(), Difference> {
-    let (old, new) = (&context.pair.old.sections[section], &context.pair.new.sections[array]);
-    let mut count = 0;
-    while let Some((base, by)) = graph.base(section, table + 4 * count).filter(|(base, _)| *base == table) {
-        let entry = relocation(old, table + 4 * count).and_then(|r| tables::entry(context, r, (4 * count, by)));
+    let new = &context.pair.new.sections[array];
+    for (count, entry) in (0..).zip(entries(context, graph, table)?) {
         let word = relocation(new, first + 8 * count).filter(|r| r.kind == kind::ABSOLUTE && r.addend == 0);
         // A landing pad is another place than its label.
-        let slot = word.and_then(|r| context.new_place(r.symbol)).map(|place| (place, 0));
-        if entry.is_none() || entry != slot {
+        if word.and_then(|r| context.new_place(r.symbol)) != Some(entry) {
+            let base = table.1;
             return wrong(format!(
                 "entry {count} of the switch table at {base:#x} leads elsewhere in its array of slots"
             ));
         }
-        count += 1;
     }
-    match count {
-        0 => unproved("the entries of a switch table are not known"),
-        _ => Ok(()),
-    }
+    Ok(())
 }

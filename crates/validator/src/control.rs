@@ -31,6 +31,9 @@ impl Walk<'_, '_, '_> {
     }
 
     fn branch(&mut self, at: Index, flow: Flow, stand: &mut Stand, block: &mut Block) -> Result<bool, Difference> {
+        if let Some(search) = stand.slotted.and_then(|slotted| slotted.search) {
+            return self.search(at, search, stand, block);
+        }
         let context = self.context;
         let insn = context.old.text.insns[at];
         let kept = context.old.kept[at];

@@ -55,6 +55,7 @@ mod reference;
 mod report;
 mod returned;
 mod saves;
+mod searches;
 mod sets;
 mod stops;
 mod strings;

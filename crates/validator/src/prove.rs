@@ -64,7 +64,7 @@ pub(crate) fn judge<Traces: AsRef<[Trace]>>(original: &[u8], new: &[u8], traces:
         let finding = finding(&context, at, None, verdict, what);
         findings.entry((context.old.text.insns[at].section as usize, finding.offset, Some(at))).or_insert(finding);
     }
-    for (verdict, what, section, offset) in crate::tables::check(&context, &graph) {
+    for (verdict, what, section, offset) in crate::tables::check(&context, &graph, &walk.searches) {
         let finding = Finding {
             verdict,
             what,

@@ -5,6 +5,7 @@ use crate::context::Context;
 use crate::graph::Graph;
 use crate::object::{Spot, is_open, kind, may_go};
 use crate::report::Verdict;
+use crate::searches::Searches;
 use foldhash::{HashMap, HashMapExt, HashSet};
 use sfi_contract::{Anchor, names};
 use sfi_elf::number::{SHT_GROUP, SHT_NOBITS, STT_FILE, STT_SECTION};
@@ -18,8 +19,9 @@ pub(crate) type Difference = (Verdict, String, usize, u64);
 const LARGE_COMMON: u32 = 0xff02;
 
 /// Compares all tables.
-pub(crate) fn check(context: &Context<'_, '_>, graph: &Graph) -> Vec<Difference> {
+pub(crate) fn check(context: &Context<'_, '_>, graph: &Graph, searches: &Searches) -> Vec<Difference> {
     let mut found = Vec::new();
+    let unread = searches.unread(context, graph);
     for (index, section) in context.pair.old.sections.iter().enumerate() {
         let Some(at) = context.pair.new_of[index] else { continue };
         let new = &context.pair.new.sections[at];
@@ -35,10 +37,15 @@ pub(crate) fn check(context: &Context<'_, '_>, graph: &Graph) -> Vec<Difference>
         for reloc in &new.relocations {
             others.insert((reloc.offset, reloc.kind), reloc);
         }
-        if section.relocations.len() != new.relocations.len() {
+        // The new program has no entries of a table that it does not read.
+        let of_unread =
+            |offset: u64| graph.base(index, offset as i64).is_some_and(|(base, _)| unread.contains(&(index, base)));
+        let stays = |reloc: &&Relocation| reloc.kind != kind::PC32 || !of_unread(reloc.offset);
+        let left: Vec<&Relocation> = section.relocations.iter().filter(stays).collect();
+        if left.len() != new.relocations.len() {
             found.push((Verdict::Wrong, "relocations of data are missing".into(), index, 0));
         }
-        for reloc in &section.relocations {
+        for reloc in left {
             let other = others.get(&(reloc.offset, reloc.kind)).copied();
             if let Some(what) = relocation(context, graph, index, reloc, other) {
                 found.push((Verdict::Wrong, what, index, reloc.offset));

@@ -13,6 +13,7 @@ use crate::held::{self, Held};
 use crate::machine::Machine;
 use crate::object::kind;
 use crate::saves::{BodyNumber, Saves};
+use crate::searches::{Search, Searches};
 use crate::sets::{self, PRESERVED, R15, RAX, RSP, Set, whole, wholes};
 use crate::value::{Node, Values};
 use foldhash::{HashMap, HashMapExt};
@@ -108,7 +109,8 @@ impl Block {
     }
 }
 
-/// A register of the original program holds an entry, and that of the new one a slot of its target.
+/// A register of the original program holds an entry, and that of the new one a slot of its target,
+/// unless it compares.
 #[derive(Clone, Copy)]
 pub(crate) struct Slotted {
     pub register: usize,
@@ -116,6 +118,8 @@ pub(crate) struct Slotted {
     pub base: usize,
     /// The original program has added the table's base.
     pub summed: bool,
+    /// The new program compares the index instead, and has no slot.
+    pub search: Option<Search>,
 }
 
 /// The state of the walk between two original instructions.
@@ -147,6 +151,8 @@ pub(crate) struct Walk<'x, 'p, 'a> {
     pub compared: usize,
     /// Calls, with the new place after each.
     pub returns: Vec<(Index, (usize, u64))>,
+    /// Switches that compare.
+    pub searches: Searches,
     /// Facts that nobody needs, for the room of their lists.
     spare: Facts,
 }
@@ -166,6 +172,7 @@ impl<'x, 'p, 'a> Walk<'x, 'p, 'a> {
             differences: Vec::new(),
             compared: 0,
             returns: Vec::new(),
+            searches: Searches::default(),
             spare: Facts::default(),
         };
         for at in (0..graph.entry.len()).filter(|&at| graph.entry[at]) {

@@ -21,7 +21,9 @@ pub(crate) mod regs;
 pub(crate) mod rounds;
 pub(crate) mod saves;
 pub(crate) mod spent;
+pub(crate) mod switches;
 pub(crate) mod text_reads;
+pub(crate) mod trees;
 
 use crate::analysis::arrays::Arrays;
 use crate::analysis::depth::States;
@@ -33,6 +35,7 @@ use crate::analysis::r15::slot::Slots;
 use crate::analysis::regs::AllEffects;
 use crate::analysis::rounds::Rounds;
 use crate::analysis::saves::Saves;
+use crate::analysis::trees::Trees;
 use crate::object::address::Addresses;
 use crate::object::decode::{Code, InsnIndex, InsnSet};
 use crate::refusal::{Reason, Refusal};
@@ -54,6 +57,7 @@ pub(crate) struct Found {
     pub pads: Pads,
     pub r15: Homes,
     pub slots: Slots,
+    pub trees: Trees,
     pub arrays: Arrays,
     pub saves: Saves,
 }
@@ -107,11 +111,22 @@ pub(crate) fn run(
     let live = live::liveness(code, &graph, &rounds, &effects);
     let counts = count::counts(code, addresses, &graph, &rounds, &effects);
     // In mode match the check of a jump reads the whole address.
-    let arrays = match mode {
-        Mode::Match => Arrays::default(),
-        Mode::Write | Mode::Full => Arrays::find(code, addresses, &graph, &rounds, &effects, &live),
+    let lines = match mode {
+        Mode::Match => Vec::new(),
+        Mode::Write | Mode::Full => switches::find(code, &graph, &rounds, &effects, &live),
     };
-    let pads = Pads::find(code, &graph, &live, &counts, &arrays);
-    let saves = if saves { Saves::find(code, &graph, &effects, &states, &live) } else { Saves::default() };
-    (Found { graph, effects, states, stops, live, counts, pads, r15, slots, arrays, saves }, refusals)
+    // A charge belongs to code of the instruction that it stands before.
+    let (mut trees, mut found) = (Trees::default(), Saves::default());
+    if saves {
+        let bodies = saves::bodies(code, &graph);
+        if !budget {
+            trees = Trees::find(code, addresses, &graph, &bodies, &lines);
+        }
+        found = Saves::find(code, &graph, &effects, &states, &live, (&bodies, &trees));
+        trees.keep(addresses, |jump| found.has_body(jump));
+    }
+    let saves = found;
+    let arrays = Arrays::find(code, addresses, lines.iter().filter(|line| trees.jump(line.jump).is_none()));
+    let pads = Pads::find(code, &graph, &live, &counts, (&arrays, &trees));
+    (Found { graph, effects, states, stops, live, counts, pads, r15, slots, trees, arrays, saves }, refusals)
 }

@@ -13,6 +13,7 @@ use crate::analysis::arrays::Arrays;
 use crate::analysis::flow::{FlowGraph, JumpKind};
 use crate::analysis::live::Liveness;
 use crate::analysis::regs::{FLAGS, GPRS, VECTOR_COUNT, bit};
+use crate::analysis::trees::Trees;
 use crate::object::decode::{Code, Flow, InsnIndex, InsnSet};
 use foldhash::{HashMap, HashSet};
 use iced_x86::{Instruction, OpKind, Register};
@@ -37,13 +38,13 @@ impl Pads {
         graph: &FlowGraph,
         live: &Liveness,
         counts: &InsnSet,
-        arrays: &Arrays,
+        (arrays, trees): (&Arrays, &Trees),
     ) -> Pads {
         let mut pads = Pads { receivers: graph.far.all().collect(), ..Pads::default() };
         let mut jumps = Vec::new();
         for (at, insn) in code.each() {
             let leaves = || matches!(graph.jump_kind(at), JumpKind::Tail | JumpKind::Far);
-            if insn.flow != Flow::JumpIndirect || leaves() || arrays.is_part(at) {
+            if insn.flow != Flow::JumpIndirect || leaves() || arrays.is_part(at) || trees.jump(at).is_some() {
                 continue;
             }
             jumps.push(at);

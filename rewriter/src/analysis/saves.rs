@@ -27,6 +27,7 @@ use crate::analysis::depth::{Height, States};
 use crate::analysis::flow::{self, FlowGraph, JumpKind};
 use crate::analysis::live::Liveness;
 use crate::analysis::regs::{AllEffects, FLAGS, bit};
+use crate::analysis::trees::Trees;
 use crate::object::decode::{Code, Dest, Flow, InsnIndex, PerInsn};
 use crate::object::read::Place;
 use crate::unwind::frames::{Cfa, Row, SP, Saved};
@@ -72,6 +73,12 @@ impl Saves {
 
     fn slots(&self, at: InsnIndex) -> &[i64] {
         self.frame(at).map_or(&[], |frame| &frame.slots)
+    }
+
+    /// Says whether an instruction's function saves registers on the control stack, or has lost its
+    /// frame.
+    pub(crate) fn has_body(&self, at: InsnIndex) -> bool {
+        self.frame(at).is_some()
     }
 
     /// Says whether a call finds registers on the control stack, or another frame.
@@ -145,17 +152,17 @@ impl Saves {
         effects: &AllEffects,
         states: &States,
         live: &Liveness,
+        (roots, trees): (&PerInsn<u32>, &Trees),
     ) -> Saves {
-        let roots = roots(code, graph);
         let mut bodies = HashMap::<u32, Body>::new();
-        let find = Find { code, graph, effects, states, live };
+        let find = Find { code, graph, effects, states, live, trees };
         for at in code.indexes().filter(|at| !code.insns[*at].is_nop()) {
             find.look(at, bodies.entry(roots[at]).or_default());
         }
         for body in bodies.values_mut() {
             body.decide();
         }
-        find.drop_reached(&roots, &mut bodies);
+        find.drop_reached(roots, &mut bodies);
         let mut saves = Saves { body: code.per_insn(NONE), ..Saves::default() };
         let mut numbers = HashMap::<u32, u32>::new();
         for at in code.indexes() {
@@ -180,7 +187,7 @@ impl Saves {
 }
 
 /// Returns a number for each instruction that all of its body have.
-fn roots(code: &Code<'_, '_>, graph: &FlowGraph) -> PerInsn<u32> {
+pub(crate) fn bodies(code: &Code<'_, '_>, graph: &FlowGraph) -> PerInsn<u32> {
     let mut ways = Vec::new();
     for at in code.indexes() {
         graph.successors(code, at, |next| ways.extend((!graph.entry[next]).then_some((at, next))));
@@ -274,6 +281,7 @@ struct Find<'x, 'o, 'a> {
     effects: &'x AllEffects,
     states: &'x States,
     live: &'x Liveness,
+    trees: &'x Trees,
 }
 
 impl Find<'_, '_, '_> {
@@ -301,7 +309,7 @@ impl Find<'_, '_, '_> {
             || graph.landing(at).is_some()
             || !graph.far.receivers(graph.unit[at]).is_empty()
             || match code.insns[at].flow {
-                Flow::JumpIndirect => inside(graph.jump_kind(at)),
+                Flow::JumpIndirect => inside(graph.jump_kind(at)) && self.trees.jump(at).is_none(),
                 Flow::Call(dest) => code.returns_twice(dest),
                 _ => false,
             };
@@ -367,7 +375,8 @@ impl Find<'_, '_, '_> {
                 Some(self.code.place(section, symbol.value)).filter(|at| *at < section.end).map(&mut reach);
             }
         }
-        self.graph.interior.values().flatten().for_each(|at| reach(*at));
+        let named = self.graph.interior.values().flatten().filter(|at| !self.trees.is_released(**at));
+        named.for_each(|at| reach(*at));
         for at in self.code.indexes() {
             if let Flow::Jump(dest) | Flow::Branch(dest) = self.code.insns[at].flow {
                 let section = self.code.insns[at].section;

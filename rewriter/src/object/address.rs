@@ -40,6 +40,9 @@ pub(crate) struct Addresses {
 
 /// A switch table: of PC32 entries, or of pointers that only jumps read.
 pub(crate) struct Table {
+    /// Its first place.
+    pub section: SectionIndex,
+    pub base: u64,
     /// Instructions that name it.
     pub names: Vec<InsnIndex>,
     /// The targets of its entries, in their order.
@@ -59,7 +62,7 @@ impl Addresses {
     fn add_entry(
         &mut self,
         last: &mut Option<u64>,
-        base: u64,
+        (section, base): (SectionIndex, u64),
         (dest, distance): (Dest, Option<i64>),
         code: &Code<'_, '_>,
         names: impl FnOnce() -> Vec<InsnIndex>,
@@ -72,7 +75,8 @@ impl Addresses {
                 table.targets.push(target);
             }
             None => {
-                self.tables.push(Table { names: names(), targets: vec![target], dense: here && distance == Some(0) });
+                let dense = here && distance == Some(0);
+                self.tables.push(Table { section, base, names: names(), targets: vec![target], dense });
                 *last = Some(base);
             }
         }
@@ -143,7 +147,7 @@ fn reads_for_jump(code: &Code<'_, '_>, at: InsnIndex) -> bool {
 }
 
 /// Says whether data or another object may name a place between two offsets of a section.
-fn is_named_by_data(code: &Code<'_, '_>, section: SectionIndex, start: u64, end: u64) -> bool {
+pub(crate) fn is_named_by_data(code: &Code<'_, '_>, section: SectionIndex, start: u64, end: u64) -> bool {
     let inside = |at: u64| (start..end).contains(&at);
     let object = code.object;
     let open = object.symbols.iter().any(|s| s.place == Place::Section(section) && s.is_open() && inside(s.value));
@@ -362,7 +366,7 @@ fn data_section(
                 Some(dest) => {
                     found.data.insert((section, index), DataRef { dest, addend: 0, pointer: base.is_none() });
                     if let Some((base, names)) = base {
-                        found.add_entry(&mut last, base, (dest, None), code, || names.to_vec());
+                        found.add_entry(&mut last, (section, base), (dest, None), code, || names.to_vec());
                     }
                 }
                 None => refusals.push(refuse("the pointer does not lead to an instruction")),
@@ -390,7 +394,7 @@ fn data_section(
                     found.data.insert((section, index), DataRef { dest, addend: distance, pointer: false });
                     let names =
                         || named.range((base, InsnIndex::FIRST)..=(base, InsnIndex::LAST)).map(|(_, by)| *by).collect();
-                    found.add_entry(&mut last, base, (dest, Some(distance)), code, names);
+                    found.add_entry(&mut last, (section, base), (dest, Some(distance)), code, names);
                 }
                 None => refusals.push(refuse("the entry of a switch table does not lead to an instruction")),
             }

@@ -5,6 +5,7 @@ use crate::analysis::arrays::Arrays;
 use crate::analysis::pads::Pads;
 use crate::analysis::r15::kept::Homes;
 use crate::analysis::r15::slot::Slots;
+use crate::analysis::trees::Trees;
 use crate::debug::{DebugReloc, DebugSection, DebugTarget};
 use crate::object::address::{Addresses, is_dropped};
 use crate::object::decode::{CodeMap, InsnIndex, PerInsn};
@@ -55,7 +56,7 @@ pub(crate) struct Exceptions<'x> {
 pub(crate) fn assemble<'a>(
     code: &Originals<'_, 'a>,
     addresses: &Addresses,
-    (pads, arrays): (&Pads, &Arrays),
+    (pads, trees, arrays): (&Pads, &Trees, &Arrays),
     texts: Vec<Text>,
     debug: Vec<DebugSection>,
     exceptions: &Exceptions<'_>,
@@ -75,7 +76,9 @@ pub(crate) fn assemble<'a>(
             symbols.need(reloc.target);
         }
     }
-    for data in addresses.data.values() {
+    let left_out = trees.entries(addresses);
+    let stays = |section, number: usize| !left_out.contains(&(section, object.sections[section].relocs[number].offset));
+    for (_, data) in addresses.data.iter().filter(|((section, number), _)| stays(*section, *number)) {
         symbols.need(address_of(pads, data.dest));
     }
     let words: Vec<Target> = arrays.words.iter().map(|at| old(*at).into()).collect();
@@ -147,7 +150,7 @@ pub(crate) fn assemble<'a>(
             if section.kind != elf::SHT_NOBITS.0 {
                 new.contents = Contents::Data(Cow::Borrowed(section.data));
             }
-            for (number, reloc) in section.relocs.iter().enumerate() {
+            for (number, reloc) in section.relocs.iter().enumerate().filter(|(number, _)| stays(index, *number)) {
                 if let Some(data) = addresses.data.get(&(index, number)) {
                     new.relocs.push(NewReloc {
                         offset: reloc.offset,

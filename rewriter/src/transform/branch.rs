@@ -174,6 +174,9 @@ impl Transform<'_, '_, '_> {
             }
         };
         self.adjust_to(wanted)?;
+        if let Some(tree) = self.facts.trees.jump(self.at) {
+            return self.search(tree);
+        }
         let pads = self.facts.pads.unit(graph, self.at).filter(|_| !matches!(kind, JumpKind::Tail | JumpKind::Far));
         let register = if self.facts.arrays.is_part(self.at) {
             // It holds the slot already.

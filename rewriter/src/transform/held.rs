@@ -3,7 +3,7 @@
 //! r15 does not wait for memory at each of them.
 
 use super::scratch::ORDER;
-use super::{Held, SP, Transform};
+use super::{Facts, Held, SP, Transform};
 use crate::analysis::regs::{Set, bit};
 use crate::object::decode::{Flow, InsnIndex};
 use crate::refusal::Refusal;
@@ -104,8 +104,9 @@ impl Transform<'_, '_, '_> {
 
     /// Says whether an instruction has code of its own after which a held register keeps its value.
     fn is_straight(&self, at: InsnIndex) -> bool {
-        let (insn, ins, arrays) = (&self.facts.code.insns[at], self.facts.code.ins(at), self.facts.arrays);
-        let other = arrays.is_idle(at) || arrays.is_part(at) || arrays.load(at).is_some();
+        let Facts { code, arrays, trees, .. } = *self.facts;
+        let (insn, ins) = (&code.insns[at], code.ins(at));
+        let other = trees.is_part(at) || arrays.is_idle(at) || arrays.is_part(at) || arrays.load(at).is_some();
         let calls = matches!(ins.mnemonic(), Mnemonic::Syscall | Mnemonic::Std | Mnemonic::Cld);
         insn.flow == Flow::Next && !other && !calls && !ins.is_string_instruction() && !self.absorbed.contains(&at)
     }

@@ -27,6 +27,7 @@ mod scratch;
 mod stack;
 mod string;
 mod tls;
+mod tree;
 mod vectors;
 
 use crate::analysis::Found;
@@ -40,6 +41,7 @@ use crate::analysis::r15::kept::{Homes, R15};
 use crate::analysis::r15::slot::Slots;
 use crate::analysis::regs::{AllEffects, Set, bit};
 use crate::analysis::saves::Saves;
+use crate::analysis::trees::Trees;
 use crate::object::address::{Addresses, insn_of};
 use crate::object::decode::{Code, Dest, Flow, InsnIndex, InsnSet};
 use crate::refusal::{Reason, Refusal};
@@ -69,6 +71,7 @@ pub(crate) struct Facts<'x, 'o, 'a> {
     pub pads: &'x Pads,
     pub r15: &'x Homes,
     pub slots: &'x Slots,
+    pub trees: &'x Trees,
     pub arrays: &'x Arrays,
     pub saves: &'x Saves,
     pub unwind: &'x Unwind,
@@ -85,7 +88,7 @@ impl<'x, 'o, 'a> Facts<'x, 'o, 'a> {
         found: &'x Found,
         (mode, budget): (Mode, bool),
     ) -> Self {
-        let Found { graph, effects, states, stops, live, counts, pads, r15, slots, arrays, saves } = found;
+        let Found { graph, effects, states, stops, live, counts, pads, r15, slots, trees, arrays, saves } = found;
         Facts {
             code,
             addresses,
@@ -98,6 +101,7 @@ impl<'x, 'o, 'a> Facts<'x, 'o, 'a> {
             pads,
             r15,
             slots,
+            trees,
             arrays,
             saves,
             unwind,
@@ -247,7 +251,10 @@ impl<'x, 'o, 'a> Transform<'x, 'o, 'a> {
         if self.absorbed.contains(&at) {
             return Ok(());
         }
-        let arrays = self.facts.arrays;
+        let Facts { arrays, trees, .. } = *self.facts;
+        if trees.is_part(at) {
+            return Ok(());
+        }
         if !arrays.is_empty() {
             // A charge belongs to code of the instruction that it stands before.
             let idle = arrays.is_idle(at) && !self.facts.budget;
