@@ -75,6 +75,24 @@ fn setjmp_on_a_stock_libc() {
     }
 }
 
+/// Most of them compare, because their functions save registers.
+#[test]
+fn switches_lead_where_they_do_natively() {
+    let directory = tempfile::tempdir().expect("directory");
+    let native = directory.path().join("native");
+    let mut gcc = Command::new("musl-gcc");
+    gcc.args(["-O2", "-static"]).arg(source("switches.c")).arg("-o").arg(&native);
+    assert!(run(&mut gcc, "").status.success());
+    let expected = run(&mut Command::new(&native), "");
+    assert!(expected.status.success() && expected.stdout.len() > 5000);
+    for (mode, level) in [("write", "-O1"), ("write", "-O2"), ("full", "-O2"), ("full", "-Os"), ("match", "-O2")] {
+        let program = compile(directory.path(), mode, &[level], "switches.c");
+        let actual = run(Command::new(SFI).args(["run", "--mode", mode]).arg(&program), "");
+        assert_eq!(text(&actual.stdout), text(&expected.stdout), "{mode} {level}: {}", text(&actual.stderr));
+        assert!(actual.status.success());
+    }
+}
+
 #[test]
 fn a_program_runs_itself() {
     let directory = tempfile::tempdir().expect("directory");

@@ -29,6 +29,7 @@ use foldhash::HashSet;
 use iced_x86::{FlowControl, Mnemonic, OpKind};
 use sfi_elf::Place;
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 /// Most instructions before the first comparison.
 const LEAD: usize = 8;
@@ -106,7 +107,11 @@ impl Walk<'_, '_, '_> {
         };
         let (old, mut new) = self.begin(stand, kept, false)?;
         // The data stack's pointer may move before the search.
+        let end = u64::from(context.until[at]);
         for _ in 0..LEAD {
+            if stand.place.1 >= end {
+                break;
+            }
             let insn = *self.new_insn(stand.place)?;
             if insn.ins.flow_control() != FlowControl::Next || compared(&insn, place).is_some() {
                 break;
@@ -119,10 +124,10 @@ impl Walk<'_, '_, '_> {
         let Some(targets) = self.graph.jumps.get(&at).filter(|targets| !targets.tail).cloned() else {
             return unproved("the targets of a switch are not known");
         };
-        let entries = entries(context, self.graph, search.table)?;
-        self.leads_by(&entries, place, stand.place, u64::from(context.until[at]))?;
         self.searches.jumps.insert(at);
         self.searches.tables.insert(search.table);
+        let entries = entries(context, self.graph, search.table)?;
+        self.leads_by(&entries, place, stand.place, end)?;
         block.ops.push(Op::Need(at, self.graph.effects[at].reads & !sets::ALL_FLAGS));
         let slotted = stand.slotted.take();
         let spent = slotted.map_or(0, |slotted| whole(slotted.register) | whole(slotted.base));
@@ -147,8 +152,15 @@ impl Walk<'_, '_, '_> {
             if part.from >= part.to {
                 continue;
             }
+            let leads = |there: u64, mut indexes: Range<u32>| match indexes
+                .find(|index| entries[*index as usize] != Spot::Code(section, there))
+            {
+                Some(index) => wrong(format!("the switch leads elsewhere for the index {index}")),
+                None => Ok(()),
+            };
             if part.at >= end {
-                return wrong("a search for the index of a switch does not end");
+                leads(end, part.from..part.to)?;
+                continue;
             }
             let insn = self.new_insn((section, part.at))?;
             if let Some(by) = compared(insn, register) {
@@ -176,10 +188,7 @@ impl Walk<'_, '_, '_> {
                 parts.push(Part { at: target, from: taken.start, to: taken.end, compared });
                 continue;
             }
-            let there = Spot::Code(section, target);
-            if let Some(index) = taken.into_iter().find(|index| entries[*index as usize] != there) {
-                return wrong(format!("the switch leads elsewhere for the index {index}"));
-            }
+            leads(target, taken)?;
         }
         unproved("a search for the index of a switch is too long")
     }

@@ -556,7 +556,8 @@ fn a_spent_target_that_is_read_is_noticed() {
     let source = directory.path().join("spent.s");
     std::fs::write(&source, SPENT).expect("source");
     let original = object(&source, &[]).expect("assembles");
-    let output = rewrite(&original, &Options::default()).expect("rewritten");
+    // With saves the switch of `f` compares.
+    let output = rewrite(&original, &Options { saves: false, ..Options::default() }).expect("rewritten");
     assert_eq!(section(&output.bytes, ".sfi.slots").1, 4 * 8);
     let proof = validate(&original, &output.bytes, &output.traces);
     assert!(proof.holds(), "{}", words(&proof));

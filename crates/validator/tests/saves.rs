@@ -7,28 +7,11 @@ use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic};
 use sfi_rewriter::{Mode, Options, Output};
 use sfi_validator::{Verdict, validate};
 use std::path::PathBuf;
-use support::{object, root, words};
-
-/// Assembles code of `f` and others.
-fn assembled(code: &str) -> Vec<u8> {
-    let directory = tempfile::tempdir().expect("temporary directory");
-    let source = directory.path().join("saves.s");
-    let text = format!(".globl f\n.type f,@function\n{code}\n.section .note.GNU-stack,\"\",@progbits\n");
-    std::fs::write(&source, text).expect("source");
-    object(&source, &[]).unwrap_or_else(|| panic!("does not assemble:\n{code}"))
-}
+use support::{assembled, object, replaced, root, section, words};
 
 fn rewritten(original: &[u8], mode: Mode, budget: bool) -> Output {
     let options = Options { mode, budget, saves: true };
     sfi_rewriter::rewrite(original, &options).unwrap_or_else(|refusals| panic!("{refusals:?}"))
-}
-
-/// Returns the bytes of a section.
-fn section(bytes: &[u8], name: &str) -> std::ops::Range<usize> {
-    use object::{Object, ObjectSection};
-    let file = object::File::parse(bytes).expect("object");
-    let (start, size) = file.section_by_name(name).and_then(|section| section.file_range()).expect(name);
-    start as usize..(start + size) as usize
 }
 
 /// Decodes the text.
@@ -39,15 +22,6 @@ fn instructions(bytes: &[u8]) -> impl Iterator<Item = Instruction> {
 /// Counts the pushes of the new code.
 fn pushes(bytes: &[u8]) -> usize {
     instructions(bytes).filter(|ins| ins.mnemonic() == Mnemonic::Push).count()
-}
-
-/// Replaces the only place of some bytes of the text.
-fn replaced(bytes: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
-    let places: Vec<usize> = section(bytes, ".text").filter(|at| bytes[*at..].starts_with(from)).collect();
-    assert_eq!(places.len(), 1, "{from:x?}");
-    let mut bytes = bytes.to_vec();
-    bytes[places[0]..][..to.len()].copy_from_slice(to);
-    bytes
 }
 
 /// A function with two words and a local.

@@ -1,4 +1,4 @@
-//! Phase 7d: units whose indirect jumps leave no register free, or whose flags are live across one.
+//! Phase 7g: units whose indirect jumps leave no register free, or whose flags are live across one.
 //!
 //! Every label that the indirect jumps of such a unit may reach gets a landing pad. A jump saves a
 //! register (and the flags) to the TCB page and uses the register for its unsafe region. The pad

@@ -47,6 +47,8 @@ pub(crate) struct Trees {
     parts: HashSet<InsnIndex>,
     /// The labels that nothing but their tables names.
     released: HashSet<InsnIndex>,
+    /// The places of their entries.
+    entries: HashSet<(SectionIndex, u64)>,
 }
 
 impl Trees {
@@ -82,18 +84,22 @@ impl Trees {
     /// Notes what follows from the jumps.
     fn note(&mut self, addresses: &Addresses) {
         self.parts = self.jumps.values().flat_map(|tree| tree.parts.iter().copied()).collect();
-        let tables: HashSet<usize> = self.jumps.values().map(|tree| tree.table).collect();
-        let of = |left_out: bool| {
-            let numbered = addresses.tables.iter().enumerate();
-            let some = numbered.filter(|(number, _)| tables.contains(number) == left_out);
-            some.flat_map(|(_, table)| &table.targets).copied().collect::<HashSet<InsnIndex>>()
-        };
         self.released.clear();
-        if !tables.is_empty() {
-            let others = of(false);
-            let names = |at: &InsnIndex| others.contains(at) || addresses.pointed[*at];
-            self.released.extend(of(true).into_iter().filter(|at| !names(at)));
+        self.entries.clear();
+        if self.jumps.is_empty() {
+            return;
         }
+        let own: HashSet<usize> = self.jumps.values().map(|tree| tree.table).collect();
+        let mut others = HashSet::<InsnIndex>::default();
+        for (number, Table { section, base, targets, .. }) in addresses.tables.iter().enumerate() {
+            if own.contains(&number) {
+                self.released.extend(targets);
+                self.entries.extend((0..targets.len() as u64).map(|entry| (*section, base + 4 * entry)));
+            } else {
+                others.extend(targets);
+            }
+        }
+        self.released.retain(|at| !others.contains(at) && !addresses.pointed[*at]);
     }
 
     /// Returns how a jump compares.
@@ -111,13 +117,9 @@ impl Trees {
         self.released.contains(&label)
     }
 
-    /// Returns the places of the entries that are left out.
-    pub(crate) fn entries(&self, addresses: &Addresses) -> HashSet<(SectionIndex, u64)> {
-        let entries = |tree: &Tree| {
-            let &Table { section, base, ref targets, .. } = &addresses.tables[tree.table];
-            (0..targets.len() as u64).map(move |number| (section, base + 4 * number))
-        };
-        self.jumps.values().flat_map(entries).collect()
+    /// Says whether the entry of a table at a place of data is left out.
+    pub(crate) fn leaves_out(&self, section: SectionIndex, offset: u64) -> bool {
+        self.entries.contains(&(section, offset))
     }
 }
 

@@ -76,8 +76,10 @@ pub(crate) fn assemble<'a>(
             symbols.need(reloc.target);
         }
     }
-    let left_out = trees.entries(addresses);
-    let stays = |section, number: usize| !left_out.contains(&(section, object.sections[section].relocs[number].offset));
+    let stays = |section: SectionIndex, number: usize| {
+        let offset = object.sections[section].relocs[number].offset;
+        !trees.leaves_out(section, offset)
+    };
     for (_, data) in addresses.data.iter().filter(|((section, number), _)| stays(*section, *number)) {
         symbols.need(address_of(pads, data.dest));
     }

@@ -1,5 +1,7 @@
 //! Objects of the tests, and the words of proofs.
 
+#![allow(dead_code, reason = "no test uses all of it")]
+
 use sfi_validator::Proof;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -29,4 +31,30 @@ pub fn object(source: &Path, flags: &[&str]) -> Option<Vec<u8>> {
 /// Returns the findings of a proof.
 pub fn words(proof: &Proof) -> String {
     proof.findings.iter().map(|finding| format!("{finding}\n")).collect()
+}
+
+/// Assembles code of `f` and others.
+pub fn assembled(code: &str) -> Vec<u8> {
+    let directory = tempfile::tempdir().expect("temporary directory");
+    let source = directory.path().join("unit.s");
+    let text = format!(".globl f\n.type f,@function\n{code}\n.section .note.GNU-stack,\"\",@progbits\n");
+    std::fs::write(&source, text).expect("source");
+    object(&source, &[]).unwrap_or_else(|| panic!("does not assemble:\n{code}"))
+}
+
+/// Returns the bytes of a section.
+pub fn section(bytes: &[u8], name: &str) -> std::ops::Range<usize> {
+    use object::{Object, ObjectSection};
+    let file = object::File::parse(bytes).expect("object");
+    let (start, size) = file.section_by_name(name).and_then(|section| section.file_range()).expect(name);
+    start as usize..(start + size) as usize
+}
+
+/// Replaces the only place of some bytes of the text.
+pub fn replaced(bytes: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
+    let places: Vec<usize> = section(bytes, ".text").filter(|at| bytes[*at..].starts_with(from)).collect();
+    assert_eq!(places.len(), 1, "{from:x?}");
+    let mut bytes = bytes.to_vec();
+    bytes[places[0]..][..to.len()].copy_from_slice(to);
+    bytes
 }
