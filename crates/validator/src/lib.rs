@@ -62,6 +62,7 @@ mod strings;
 mod sums;
 mod system;
 mod tables;
+mod unread;
 mod value;
 mod walk;
 

@@ -11,50 +11,23 @@
 //!
 //! From the load to the jump nobody may use `%t` or change `%i`. Then the search must lead each
 //! index of the table to the place that its entry means.
-//!
-//! If every switch that may read a table compares, the new program does not need the table's
-//! entries, and their relocations may be missing.
 
 use crate::alike::RegisterPlace;
 use crate::arrays::entries;
 use crate::code::{Index, Insn};
-use crate::context::Context;
 use crate::difference::{Difference, unproved, wrong};
-use crate::facts::{Fact, named_place};
-use crate::graph::Graph;
-use crate::object::{Spot, is_open, may_go};
+use crate::facts::Fact;
+use crate::object::Spot;
 use crate::sets::{self, number, whole};
+use crate::unread::Search;
 use crate::walk::{Block, Edge, Op, Slotted, Stand, Walk, Way};
-use foldhash::HashSet;
 use iced_x86::{FlowControl, Mnemonic, OpKind};
-use sfi_elf::Place;
-use std::collections::BTreeSet;
 use std::ops::Range;
 
 /// Most instructions before the first comparison.
 const LEAD: usize = 8;
 /// Most steps of a search along all its ways.
 const STEPS: usize = 1 << 14;
-
-/// The place of a table: section and offset.
-type Table = (usize, i64);
-
-/// A switch that compares.
-#[derive(Clone, Copy)]
-pub(crate) struct Search {
-    /// The original register of the index.
-    pub index: usize,
-    table: Table,
-}
-
-/// All switches that compare.
-#[derive(Default)]
-pub(crate) struct Searches {
-    jumps: BTreeSet<Index>,
-    tables: HashSet<Table>,
-    /// Tables of which the new program loads entries or slots.
-    pub loaded: HashSet<Table>,
-}
 
 /// A part of a search.
 struct Part {
@@ -159,7 +132,7 @@ impl Walk<'_, '_, '_> {
                 None => Ok(()),
             };
             if part.at >= end {
-                leads(end, part.from..part.to)?;
+                leads(part.at, part.from..part.to)?;
                 continue;
             }
             let insn = self.new_insn((section, part.at))?;
@@ -191,37 +164,6 @@ impl Walk<'_, '_, '_> {
             leads(target, taken)?;
         }
         unproved("a search for the index of a switch is too long")
-    }
-}
-
-impl Searches {
-    /// Returns the tables that no instruction of the new program reads.
-    pub(crate) fn unread(&self, context: &Context<'_, '_>, graph: &Graph) -> HashSet<Table> {
-        let mut unread: HashSet<Table> = self.tables.difference(&self.loaded).copied().collect();
-        if unread.is_empty() {
-            return unread;
-        }
-        // Other jumps of a function may read the tables that it names.
-        let others = graph.jumps.iter().filter(|(at, targets)| !targets.inside.is_empty() && !self.jumps.contains(at));
-        let others: HashSet<u32> = others.map(|(at, _)| graph.group(*at)).collect();
-        let old = &context.old;
-        for at in (0..old.text.insns.len()).filter(|at| others.contains(&graph.group(*at))) {
-            named_place(old, at).map(|place| unread.remove(&place));
-        }
-        // Data and other objects may give a table's address.
-        let object = &context.pair.old;
-        let data = object.sections.iter().filter(|s| s.is_allocated() && !s.is_executable() && !may_go(s));
-        let pointers = data.flat_map(|s| &s.relocations).map(|reloc| (reloc.symbol, reloc.addend));
-        let open = (0..object.symbols.len()).filter(|symbol| is_open(&object.symbols[*symbol])).map(|s| (s, 0));
-        for (symbol, more) in pointers.chain(open) {
-            if let Some(Place::Section(section)) = object.symbols.get(symbol).map(|symbol| symbol.place) {
-                let place = (object.symbols[symbol].value as i64).wrapping_add(more);
-                if let Some((base, _)) = graph.base(section, place) {
-                    unread.remove(&(section, base));
-                }
-            }
-        }
-        unread
     }
 }
 

@@ -5,7 +5,7 @@ use crate::context::Context;
 use crate::graph::Graph;
 use crate::object::{Spot, is_open, kind, may_go};
 use crate::report::Verdict;
-use crate::searches::Searches;
+use crate::unread::Searches;
 use foldhash::{HashMap, HashMapExt, HashSet};
 use sfi_contract::{Anchor, names};
 use sfi_elf::number::{SHT_GROUP, SHT_NOBITS, STT_FILE, STT_SECTION};
