@@ -31,6 +31,15 @@ fn compile(directory: &Path, mode: &str, arguments: &[&str], name: &str) -> Path
     program
 }
 
+/// Builds the native program.
+fn native(directory: &Path, name: &str) -> PathBuf {
+    let program = directory.join("native");
+    let mut gcc = Command::new("musl-gcc");
+    gcc.args(["-O2", "-static"]).arg(source(name)).arg("-o").arg(&program);
+    assert!(run(&mut gcc, "").status.success());
+    program
+}
+
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
@@ -38,10 +47,7 @@ fn text(bytes: &[u8]) -> String {
 #[test]
 fn standard_library_behaves_as_natively() {
     let directory = tempfile::tempdir().expect("directory");
-    let native = directory.path().join("native");
-    let mut gcc = Command::new("musl-gcc");
-    gcc.args(["-O2", "-static"]).arg(source("stdio.c")).arg("-o").arg(&native);
-    assert!(run(&mut gcc, "").status.success());
+    let native = native(directory.path(), "stdio.c");
     let input = "first line\nsecond\n";
     let expected = run(Command::new(&native).args(["one", "two words"]).env_clear().env("NAME", "value"), input);
     assert_eq!(expected.status.code(), Some(42));
@@ -61,10 +67,7 @@ fn standard_library_behaves_as_natively() {
 #[test]
 fn setjmp_on_a_stock_libc() {
     let directory = tempfile::tempdir().expect("directory");
-    let native = directory.path().join("native");
-    let mut gcc = Command::new("musl-gcc");
-    gcc.args(["-O2", "-static"]).arg(source("setjmp.c")).arg("-o").arg(&native);
-    assert!(run(&mut gcc, "").status.success());
+    let native = native(directory.path(), "setjmp.c");
     let expected = run(&mut Command::new(&native), "");
     assert_eq!(expected.status.code(), Some(7));
     for (mode, level) in [("write", "-O0"), ("write", "-O2"), ("full", "-O2"), ("match", "-O1")] {
@@ -79,10 +82,7 @@ fn setjmp_on_a_stock_libc() {
 #[test]
 fn switches_lead_where_they_do_natively() {
     let directory = tempfile::tempdir().expect("directory");
-    let native = directory.path().join("native");
-    let mut gcc = Command::new("musl-gcc");
-    gcc.args(["-O2", "-static"]).arg(source("switches.c")).arg("-o").arg(&native);
-    assert!(run(&mut gcc, "").status.success());
+    let native = native(directory.path(), "switches.c");
     let expected = run(&mut Command::new(&native), "");
     assert!(expected.status.success() && expected.stdout.len() > 5000);
     for (mode, level) in [("write", "-O1"), ("write", "-O2"), ("full", "-O2"), ("full", "-Os"), ("match", "-O2")] {
@@ -112,10 +112,7 @@ fn files_in_a_granted_directory() {
     let program = compile(directory.path(), "write", &["-O2"], "files.c");
     let granted = format!("{}::data", data.display());
     let output = run(Command::new(SFI).args(["run", "--dir", &granted]).arg(&program), "");
-    let native = directory.path().join("native");
-    let mut gcc = Command::new("musl-gcc");
-    gcc.args(["-O2", "-static"]).arg(source("files.c")).arg("-o").arg(&native);
-    assert!(run(&mut gcc, "").status.success());
+    let native = native(directory.path(), "files.c");
     let expected = run(Command::new(&native).current_dir(directory.path()), "");
     assert_eq!(text(&output.stdout), text(&expected.stdout), "{}", text(&output.stderr));
     assert!(text(&output.stdout).ends_with("rmdir -1\nunlink 0\nrmdir 0\n"));

@@ -79,12 +79,13 @@ impl Walk<'_, '_, '_> {
         if !is_load(insn) {
             return Ok(false);
         }
+        let base = number(insn.ins.memory_base()).map(|base| stand.facts.registers[base]);
         let begins = match self.context.has_code(at) {
             true => self.loads_slot(at, stand, block)?,
             false => self.begins_search(at, stand, block)?,
         };
-        let base = number(insn.ins.memory_base()).map(|base| stand.facts.registers[base]);
-        if let Some(Fact::Address(section, table)) = base.filter(|_| !begins) {
+        let searches = stand.slotted.is_some_and(|slotted| slotted.search.is_some());
+        if let Some(Fact::Address(section, table)) = base.filter(|_| !searches) {
             self.searches.loaded.insert((section as usize, table));
         }
         Ok(begins)
@@ -112,7 +113,6 @@ impl Walk<'_, '_, '_> {
             return wrong("the new code changes the slot of a switch");
         }
         compare(context, self.graph, (section as usize, table), array)?;
-        self.searches.loaded.insert((section as usize, table));
         stand.place.1 = new.end();
         let before = stand.facts.clone();
         self.step_facts(at, stand);

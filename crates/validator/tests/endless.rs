@@ -5,7 +5,7 @@ mod support;
 
 use sfi_rewriter::{Options, rewrite};
 use sfi_validator::validate;
-use support::{object, words};
+use support::{assembled, object, words};
 
 /// A trap after a call, and a nop of two bytes.
 const TRAP: [u8; 2] = [0x0f, 0x0b];
@@ -28,14 +28,6 @@ const SOURCES: [(&str, &str); 3] = [
         "is not known to be the one at its entry",
     ),
 ];
-
-/// Assembles functions, of which the first is `f`.
-fn assembled(text: &str) -> Vec<u8> {
-    let directory = tempfile::tempdir().expect("temporary directory");
-    let source = directory.path().join("ends.s");
-    std::fs::write(&source, format!(".globl f\n.type f,@function\n{text}")).expect("source");
-    object(&source, &[]).expect("assembles")
-}
 
 /// Replaces the only place of some bytes.
 fn replaced(bytes: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {

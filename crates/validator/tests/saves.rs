@@ -7,7 +7,7 @@ use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic};
 use sfi_rewriter::{Mode, Options, Output};
 use sfi_validator::{Verdict, validate};
 use std::path::PathBuf;
-use support::{assembled, object, replaced, root, section, words};
+use support::{assembled, object, root, section, words};
 
 fn rewritten(original: &[u8], mode: Mode, budget: bool) -> Output {
     let options = Options { mode, budget, saves: true };
@@ -22,6 +22,15 @@ fn instructions(bytes: &[u8]) -> impl Iterator<Item = Instruction> {
 /// Counts the pushes of the new code.
 fn pushes(bytes: &[u8]) -> usize {
     instructions(bytes).filter(|ins| ins.mnemonic() == Mnemonic::Push).count()
+}
+
+/// Replaces the only place of some bytes of the text.
+fn replaced(bytes: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
+    let places: Vec<usize> = section(bytes, ".text").filter(|at| bytes[*at..].starts_with(from)).collect();
+    assert_eq!(places.len(), 1, "{from:x?}");
+    let mut bytes = bytes.to_vec();
+    bytes[places[0]..][..to.len()].copy_from_slice(to);
+    bytes
 }
 
 /// A function with two words and a local.

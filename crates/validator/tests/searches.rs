@@ -93,7 +93,7 @@ fn mistakes_of_searches_are_noticed() {
             bytes[at + change] = byte;
             let proof = validate(&original, &bytes, &output.traces);
             let wrong = proof.findings.iter().any(|finding| finding.verdict == Verdict::Wrong);
-            assert!(wrong, "{} with {byte:#x} at {change:#x}:\n{}", names.len(), words(&proof));
+            assert!(wrong, "{byte:#x} at {change:#x} of {names:?}:\n{}", words(&proof));
             mistakes += 1;
         }
     }

@@ -49,12 +49,3 @@ pub fn section(bytes: &[u8], name: &str) -> std::ops::Range<usize> {
     let (start, size) = file.section_by_name(name).and_then(|section| section.file_range()).expect(name);
     start as usize..(start + size) as usize
 }
-
-/// Replaces the only place of some bytes of the text.
-pub fn replaced(bytes: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
-    let places: Vec<usize> = section(bytes, ".text").filter(|at| bytes[*at..].starts_with(from)).collect();
-    assert_eq!(places.len(), 1, "{from:x?}");
-    let mut bytes = bytes.to_vec();
-    bytes[places[0]..][..to.len()].copy_from_slice(to);
-    bytes
-}
