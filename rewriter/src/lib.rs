@@ -122,8 +122,8 @@ fn rewrite_object(object: &Object<'_>, options: &Options) -> Result<Output, Vec<
         base_loads(&mut emitters, facts.live)?;
     }
     // The text is laid out without the decoded instructions and most facts about them.
-    let Found { graph, effects, states, stops, live, counts, pads, r15, slots, trees, arrays, saves } = found;
-    drop((effects, states, stops, live, counts, saves));
+    let Found { graph, effects, states, stops, live, counts, pads, r15, slots, trees, arrays, saves, likely } = found;
+    drop((effects, states, stops, live, counts, saves, likely));
     let units = graph.into_units();
     let code = Originals::new(code);
     let texts = lay_out_all(&code, emitters, &mut stats);

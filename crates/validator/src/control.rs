@@ -3,6 +3,7 @@
 use crate::code::{Dest, Flow, Index, Insn};
 use crate::difference::{Difference, unproved, wrong};
 use crate::facts::is_callers;
+use crate::likely::Guesses;
 use crate::machine::Machine;
 use crate::object::{Spot, is_open, is_weak};
 use crate::sets::{self, COUNT, RAX, Set, whole};
@@ -42,9 +43,13 @@ impl Walk<'_, '_, '_> {
             Flow::Jump(dest) => self.target(dest),
             _ => None,
         };
-        let branch = self.run_to_branch(&mut new, stand, jump.as_ref())?;
+        let mut branch = self.run_to_branch(&mut new, stand, jump.as_ref())?;
+        let mut guesses = Guesses::default();
+        if flow == Flow::CallIndirect {
+            (guesses, branch) = self.guesses(at, branch, (&old, &mut new), stand)?;
+        }
         let facts = stand.facts.clone();
-        let lost = self.compare(&old, &new, &facts, kept, &mut stand.delta)?;
+        let lost = self.compare(&old, &new, &facts, kept, &mut stand.delta)? | guesses.lost;
         if flow == Flow::JumpIndirect && self.is_far(at, stand) {
             block.ops.push(Op::Need(at, self.graph.effects[at].reads & !sets::ALL_FLAGS));
             return self.far_jump(at, &branch, lost, (&old, &mut new), stand, block);
@@ -91,7 +96,10 @@ impl Walk<'_, '_, '_> {
                     // The callee's address is no argument.
                     block.ops.push(Op::Forget(whole(target)));
                 }
-                self.called(at, Callee::Unknown { count }, stand, block, end)
+                let goes_on = self.called(at, Callee::Unknown { count }, stand, block, end)?;
+                stand.place = self.meet(&guesses, stand.place)?;
+                self.returns.extend(guesses.behind.iter().map(|place| (at, *place)));
+                Ok(goes_on)
             }
             Flow::Jump(dest) => {
                 if insn.ins.mnemonic() == Mnemonic::Xbegin {
@@ -297,7 +305,7 @@ impl Walk<'_, '_, '_> {
 
     /// Returns the target of an indirect branch of the original program, or `size` bytes of it if
     /// it is in memory.
-    fn branch_operand(&mut self, insn: &Insn, old: &Machine, size: u32) -> Result<Id, Difference> {
+    pub(crate) fn branch_operand(&mut self, insn: &Insn, old: &Machine, size: u32) -> Result<Id, Difference> {
         if insn.ins.op0_kind() == OpKind::Register {
             return Ok(old.read(&mut self.values, insn.ins.op0_register()));
         }

@@ -10,6 +10,7 @@ pub(crate) mod height;
 pub(crate) mod inner;
 pub(crate) mod interned;
 pub(crate) mod jumps;
+pub(crate) mod likely;
 pub(crate) mod live;
 pub(crate) mod own;
 pub(crate) mod pads;
@@ -28,6 +29,7 @@ pub(crate) mod trees;
 use crate::analysis::arrays::Arrays;
 use crate::analysis::depth::States;
 use crate::analysis::flow::FlowGraph;
+use crate::analysis::likely::Likely;
 use crate::analysis::live::Liveness;
 use crate::analysis::pads::Pads;
 use crate::analysis::r15::kept::{Homes, R15};
@@ -60,6 +62,7 @@ pub(crate) struct Found {
     pub trees: Trees,
     pub arrays: Arrays,
     pub saves: Saves,
+    pub likely: Likely,
 }
 
 /// Runs all analyses, and renames r15 in `code` where that frees it. Returns the results and every
@@ -128,5 +131,6 @@ pub(crate) fn run(
     let saves = found;
     let arrays = Arrays::find(code, addresses, lines.iter().filter(|line| trees.jump(line.jump).is_none()));
     let pads = Pads::find(code, &graph, &live, &counts, (&arrays, &trees));
-    (Found { graph, effects, states, stops, live, counts, pads, r15, slots, trees, arrays, saves }, refusals)
+    let likely = Likely::find(code, addresses, &graph);
+    (Found { graph, effects, states, stops, live, counts, pads, r15, slots, trees, arrays, saves, likely }, refusals)
 }

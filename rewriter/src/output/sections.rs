@@ -353,7 +353,7 @@ impl<'c, 'o, 'a> Symbols<'c, 'o, 'a> {
     /// Returns the place of a label: its new section, and the offset there.
     fn place(&self, label: Label) -> Option<(usize, u64)> {
         let own = match label {
-            Label::Old(at) | Label::End(at) | Label::Pad(at) | Label::After(at) => Some(self.code.number_of(at)),
+            Label::Old(at) | Label::End(at) | Label::Pad(at) | Label::After(at, _) => Some(self.code.number_of(at)),
             Label::Start(section) => Some(section as usize),
             // Its name does not tell the section.
             Label::New(_) => None,

@@ -18,8 +18,9 @@ pub(crate) enum Label {
     End(InsnIndex),
     /// The landing pad of an original instruction.
     Pad(InsnIndex),
-    /// The return address of an original call.
-    After(InsnIndex),
+    /// A return address of an original call, by number: one that compares its target returns to
+    /// several.
+    After(InsnIndex, u8),
     /// The beginning of a code section: an index into [`crate::object::decode::Code::sections`].
     Start(u32),
     /// A place that only the new code has.

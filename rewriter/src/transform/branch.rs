@@ -42,7 +42,7 @@ impl Transform<'_, '_, '_> {
         self.adjust_to(0)?;
         if !self.facts.code.returns_twice(dest) {
             self.out.branch(Branch::Call, dest);
-            return self.returns_here();
+            return self.returns_here(0);
         }
         // lea 1f(%rip),%r11 ; call setjmp ; 1:
         // A second return comes to 1 through the dispatch table, so 1 needs a slot. r11 is free for
@@ -55,14 +55,14 @@ impl Transform<'_, '_, '_> {
         self.put(&lea, &[patch])?;
         self.out.branch(Branch::Call, dest);
         self.out.label(label);
-        self.returns_here()
+        self.returns_here(0)
     }
 
     /// Marks the place to which a call returns, for the unwind tables. Emits a trap there if the
     /// call is not to return (see `ends`).
-    fn returns_here(&mut self) -> Result<(), Refusal> {
+    pub(super) fn returns_here(&mut self, number: u8) -> Result<(), Refusal> {
         if self.facts.unwind.knows(self.at) {
-            self.out.label(Label::After(self.at));
+            self.out.label(Label::After(self.at, number));
         }
         if self.facts.stops.contains(&self.at) { self.stop() } else { Ok(()) }
     }
@@ -144,8 +144,26 @@ impl Transform<'_, '_, '_> {
                 register
             }
         };
+        let likely = self.likely(register);
+        if likely.is_empty() {
+            self.region(register, Opcode::Call_rm64)?;
+            return self.returns_here(0);
+        }
+        let mut ways = Vec::with_capacity(likely.len());
+        for function in likely {
+            ways.push((self.branch_if_is(*function)?, *function));
+        }
         self.region(register, Opcode::Call_rm64)?;
-        self.returns_here()
+        self.returns_here(0)?;
+        let behind = self.out.new_label();
+        for (number, (way, function)) in (1..).zip(ways) {
+            self.out.branch(Branch::Jump, behind);
+            self.out.label(way);
+            self.out.branch(Branch::Call, function);
+            self.returns_here(number)?;
+        }
+        self.out.label(behind);
+        Ok(())
     }
 
     pub(super) fn jump_indirect(&mut self, ins: Instruction) -> Result<(), Refusal> {

@@ -16,6 +16,7 @@ mod copied;
 mod flags;
 mod held;
 mod home;
+mod likely;
 mod masked;
 mod matching;
 mod memory;
@@ -35,6 +36,7 @@ use crate::analysis::arrays::Arrays;
 use crate::analysis::depth::{Height, States};
 use crate::analysis::flow::FlowGraph;
 use crate::analysis::height;
+use crate::analysis::likely::Likely;
 use crate::analysis::live::Liveness;
 use crate::analysis::pads::Pads;
 use crate::analysis::r15::kept::{Homes, R15};
@@ -71,6 +73,7 @@ pub(crate) struct Facts<'x, 'o, 'a> {
     pub pads: &'x Pads,
     pub r15: &'x Homes,
     pub slots: &'x Slots,
+    pub likely: &'x Likely,
     pub trees: &'x Trees,
     pub arrays: &'x Arrays,
     pub saves: &'x Saves,
@@ -88,7 +91,7 @@ impl<'x, 'o, 'a> Facts<'x, 'o, 'a> {
         found: &'x Found,
         (mode, budget): (Mode, bool),
     ) -> Self {
-        let Found { graph, effects, states, stops, live, counts, pads, r15, slots, trees, arrays, saves } = found;
+        let Found { graph, effects, states, stops, live, counts, pads, r15, slots, trees, arrays, saves, likely } = found;
         Facts {
             code,
             addresses,
@@ -101,6 +104,7 @@ impl<'x, 'o, 'a> Facts<'x, 'o, 'a> {
             pads,
             r15,
             slots,
+            likely,
             trees,
             arrays,
             saves,

@@ -63,7 +63,7 @@ impl Transform<'_, '_, '_> {
         }
     }
 
-    fn branch_if(&mut self, on: ConditionCode, target: Label) {
+    pub(super) fn branch_if(&mut self, on: ConditionCode, target: Label) {
         if let Some(code) = condition(on) {
             self.out.branch(Branch::Condition(code), target);
         }
