@@ -6,7 +6,7 @@
 //! Data flows one way, one module a phase: `object` (read, check, carve, decode, retpoline,
 //! got_base, address) → `unwind` → `analysis` (flow, receive, inner, regs, reach, jumps, height,
 //! ends, own, received, frame_walk, r15, slot, rounds, live, count, spent, switches, trees, saves,
-//! arrays, pads) → `transform` → `text` (charge, layout) → `debug` → `output` (sections,
+//! arrays, pads, likely) → `transform` → `text` (charge, layout) → `debug` → `output` (sections,
 //! unwind_table, write).
 
 #![forbid(unsafe_code)]

@@ -101,6 +101,14 @@ fn exceptions_through_functions_that_save_registers() {
     }
 }
 
+/// Many calls compare their target, and exceptions come through them.
+#[test]
+fn virtual_calls() {
+    for (compiler, level) in [("g++", "-O0"), ("g++", "-O2"), ("g++", "-Os"), ("clang++", "-O2")] {
+        compare_object("virtual.cc", compiler, level, stock_object);
+    }
+}
+
 /// Types are addresses of 32 bits in such objects, and windows lie higher.
 #[test]
 fn exceptions_of_code_for_a_fixed_place() {

@@ -53,13 +53,7 @@ impl Walk<'_, '_, '_> {
 
     /// Checks that a branch leads to the call of a function if that is the target of an indirect
     /// call. Returns the place after the call.
-    fn guess(
-        &mut self,
-        at: Index,
-        branch: &Insn,
-        old: &Machine,
-        new: &Machine,
-    ) -> Result<(usize, u64), Difference> {
+    fn guess(&mut self, at: Index, branch: &Insn, old: &Machine, new: &Machine) -> Result<(usize, u64), Difference> {
         let context = self.context;
         let section = branch.section as usize;
         let call = *self.new_insn((section, branch.ins.near_branch_target()))?;
@@ -69,14 +63,19 @@ impl Walk<'_, '_, '_> {
             return wrong("a branch before an indirect call leads to no call");
         };
         // The comparison must stand directly before the branch.
-        let compare = context.new.at(section, branch.offset()).and_then(|next| context.new.insns.get(next.wrapping_sub(1)));
+        let compare =
+            context.new.at(section, branch.offset()).and_then(|next| context.new.insns.get(next.wrapping_sub(1)));
         let compared = compare.filter(|insn| {
             insn.section == branch.section
                 && insn.end() == branch.offset()
                 && insn.ins.mnemonic() == Mnemonic::Cmp
-                && [0, 1].iter().all(|op| insn.ins.op_kind(*op) == OpKind::Register && insn.ins.op_register(*op).is_gpr32())
+                && [0, 1]
+                    .iter()
+                    .all(|op| insn.ins.op_kind(*op) == OpKind::Register && insn.ins.op_register(*op).is_gpr32())
         });
-        let Some(compared) = compared else { return unproved("a branch before an indirect call follows no comparison") };
+        let Some(compared) = compared else {
+            return unproved("a branch before an indirect call follows no comparison");
+        };
         let sides = [0, 1].map(|op| new.read(&mut self.values, compared.ins.op_register(op)));
         let function = self.values.id(Node::Spot(function));
         let address = self.values.bits(function, 0, 32);

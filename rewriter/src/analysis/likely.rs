@@ -132,9 +132,8 @@ fn stride(
     // Whether each word is a pointer, and whether it leads to a function.
     let from = relocs.partition_point(|reloc| reloc.offset < whole.start);
     let inside = relocs[from..].iter().take_while(|reloc| reloc.offset < whole.end);
-    let words: Vec<(u64, bool)> = inside
-        .map(|reloc| (reloc.offset - whole.start, pointers.contains_key(&(section, reloc.offset))))
-        .collect();
+    let words: Vec<(u64, bool)> =
+        inside.map(|reloc| (reloc.offset - whole.start, pointers.contains_key(&(section, reloc.offset)))).collect();
     let repeats = |stride: u64| {
         let first = words.partition_point(|(offset, _)| *offset < stride);
         let count = (size / stride) as usize;

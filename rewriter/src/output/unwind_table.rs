@@ -149,10 +149,8 @@ pub(crate) fn emit<'a>(
     let section = &code.sections[index];
     let places = |at: InsnIndex| (0..).map_while(move |number| text.labels.get(&Label::After(at, number)).copied());
     let known = unwind.calls(section.first..section.end);
-    let calls: Vec<Call> = known
-        .iter()
-        .flat_map(|&(at, function)| places(at).map(move |behind| Call { at, function, behind }))
-        .collect();
+    let calls: Vec<Call> =
+        known.iter().flat_map(|&(at, function)| places(at).map(move |behind| Call { at, function, behind })).collect();
     let mut functions: Vec<usize> = calls.iter().map(|call| call.function).collect();
     functions.sort_unstable();
     functions.dedup();

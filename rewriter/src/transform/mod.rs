@@ -91,7 +91,8 @@ impl<'x, 'o, 'a> Facts<'x, 'o, 'a> {
         found: &'x Found,
         (mode, budget): (Mode, bool),
     ) -> Self {
-        let Found { graph, effects, states, stops, live, counts, pads, r15, slots, trees, arrays, saves, likely } = found;
+        let Found { graph, effects, states, stops, live, counts, pads, r15, slots, trees, arrays, saves, likely } =
+            found;
         Facts {
             code,
             addresses,
