@@ -119,8 +119,8 @@ fn rows(code: &Code<'_, '_>, pointers: &Pointers, distances: &[u64]) -> Vec<(Sec
     rows
 }
 
-/// Returns the size of an array's elements: the smallest one that all calls fit into and after
-/// which pointers repeat.
+/// Returns the size of an array's elements: the smallest one after which pointers repeat. If all
+/// words lead to functions, all calls fit into it.
 fn stride(
     relocs: &[Reloc],
     pointers: &Pointers,
@@ -128,7 +128,6 @@ fn stride(
     distances: &[u64],
 ) -> u64 {
     let size = whole.end - whole.start;
-    let furthest = distances.iter().rev().find(|distance| **distance < size).copied().unwrap_or(0);
     // Whether each word is a pointer, and whether it leads to a function.
     let from = relocs.partition_point(|reloc| reloc.offset < whole.start);
     let inside = relocs[from..].iter().take_while(|reloc| reloc.offset < whole.end);
@@ -141,6 +140,8 @@ fn stride(
             && words[first..].iter().zip(&words).all(|(next, word)| *next == (word.0 + stride, word.1))
     };
     let fits = |stride: &u64| size.is_multiple_of(*stride) && repeats(*stride);
-    let smallest = furthest / WORD + 1;
+    let furthest = distances.iter().rev().find(|distance| **distance < size).copied().unwrap_or(0);
+    let functions = words.len() as u64 == size / WORD && words.iter().all(|(_, function)| *function);
+    let smallest = if functions { furthest / WORD + 1 } else { 1 };
     (smallest..=size / WORD / 2).map(|words| words * WORD).find(fits).unwrap_or(size)
 }
