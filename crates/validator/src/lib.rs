@@ -14,8 +14,8 @@
 //! - `facts`, `leaves`, `endless`, `system`, `graph`: the original's control flow.
 //! - `context`: both programs side by side.
 //! - `saves`: the original without the words that the new program has on the control stack.
-//! - `walk`, `control`, `between`, `stops`, `likely`, `arrays`, `copies`, `masked`, `held`: the lockstep.
-//!   `alike` handles the common case, `machine` over `value` all others.
+//! - `walk`, `control`, `between`, `stops`, `likely`, `arrays`, `copies`, `masked`, `held`: the
+//!   lockstep. `alike` handles the common case, `machine` over `value` all others.
 //! - `flow`: lost registers, and whether they are needed.
 //! - `tables`, `exceptions`: data, symbols, records for the unwinder.
 //! - `prove`, `report`: the findings.

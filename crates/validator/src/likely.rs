@@ -18,7 +18,7 @@ use crate::value::Node;
 use crate::walk::{Stand, Walk};
 use iced_x86::{FlowControl, Mnemonic, OpKind};
 
-/// What was seen before the unsafe region of a call.
+/// The calls before the unsafe region of an indirect call.
 #[derive(Default)]
 pub(crate) struct Guesses {
     /// The registers and flags that are lost at one of the calls.

@@ -12,7 +12,8 @@ impl<'x> Transform<'x, '_, '_> {
     /// Returns the callees with which an indirect call compares its target, which is in a register.
     pub(super) fn likely(&self, register: Register) -> &'x [Dest] {
         let facts = self.facts;
-        // A trap behind a call would stand behind each. Checks and charges are for the region alone.
+        // A trap behind a call would stand behind each. Checks and charges are for the region
+        // alone.
         let plain = facts.mode != Mode::Match && !facts.budget && !facts.stops.contains(&self.at);
         if plain && register == Register::RAX { facts.likely.callees(facts.code, self.at) } else { &[] }
     }
