@@ -16,7 +16,7 @@
 use crate::analysis::flow::FlowGraph;
 use crate::object::address::{Addresses, insn_of};
 use crate::object::decode::{Code, Dest, Flow, InsnIndex};
-use crate::object::read::{Place, Reloc, SectionIndex};
+use crate::object::read::{Place, SectionIndex, Symbol};
 use foldhash::{HashMap, HashMapExt};
 use iced_x86::{OpKind, Register};
 use object::elf;
@@ -25,6 +25,8 @@ use std::ops::Range;
 
 /// Most functions with which a call compares.
 pub(crate) const MOST: usize = 3;
+/// Size of the largest elements of arrays, bytes.
+const LARGEST: u64 = 1 << 12;
 /// Bytes of a pointer.
 const WORD: u64 = 8;
 
@@ -55,10 +57,23 @@ impl Likely {
         distances.sort_unstable();
         distances.dedup();
         let mut callees = HashMap::<u64, Vec<Dest>>::new();
-        for row in rows(code, &pointers, &distances) {
-            let inside = pointers.range((row.0, row.1.start)..(row.0, row.1.end));
-            for (&(_, offset), dest) in inside {
-                let known = callees.entry(offset - row.1.start).or_default();
+        let mut behind = (0, 0);
+        for (section, whole, class) in arrays(code) {
+            // One array of several in a place is enough.
+            if (section, whole.start) < behind {
+                continue;
+            }
+            behind = (section, whole.end);
+            let mut row = whole.start..whole.start;
+            let size = if class { 0 } else { stride(code, &pointers, (section, &whole), &distances) };
+            for (&(_, offset), dest) in pointers.range((section, whole.start)..(section, whole.end)) {
+                if class && offset != row.end {
+                    row.start = offset;
+                } else if !class {
+                    row.start = offset - (offset - whole.start) % size;
+                }
+                row.end = offset + WORD;
+                let known = callees.entry(offset - row.start).or_default();
                 if known.len() <= MOST && !known.contains(dest) {
                     known.push(*dest);
                 }
@@ -87,47 +102,35 @@ fn distance(code: &Code<'_, '_>, at: InsnIndex) -> Option<u64> {
         && ins.memory_base() != Register::RSP
         && ins.segment_prefix() == Register::None;
     let distance = ins.memory_displacement64();
-    (through && distance.is_multiple_of(WORD) && distance <= u64::from(u16::MAX)).then_some(distance)
+    (through && distance.is_multiple_of(WORD) && distance < LARGEST).then_some(distance)
 }
 
-/// Returns the rows that the symbols of data have.
-fn rows(code: &Code<'_, '_>, pointers: &Pointers, distances: &[u64]) -> Vec<(SectionIndex, Range<u64>)> {
-    let mut rows = Vec::new();
-    for symbol in &code.object.symbols {
-        let Place::Section(section) = symbol.place else { continue };
-        let inside = || pointers.range((section, symbol.value)..(section, symbol.end().max(symbol.value)));
-        if symbol.kind != elf::STT_OBJECT.0 || inside().next().is_none() {
-            continue;
+/// Returns the places of arrays of rows, in order, and whether each has the tables of a class. A
+/// class of several bases has a table for each, behind words that are no functions (Itanium C++ ABI
+/// 2.5).
+fn arrays(code: &Code<'_, '_>) -> Vec<(SectionIndex, Range<u64>, bool)> {
+    let place = |symbol: &Symbol<'_>| match symbol.place {
+        Place::Section(section) if symbol.kind == elf::STT_OBJECT.0 && symbol.size >= WORD => {
+            let inside = symbol.end() <= code.object.sections[section].data.len() as u64;
+            inside.then(|| (section, symbol.value..symbol.end(), symbol.name.starts_with(b"_ZTV")))
         }
-        if symbol.name.starts_with(b"_ZTV") {
-            // Classes of several bases have a table for each, behind words that are no functions
-            // (Itanium C++ ABI 2.5).
-            let mut table = None::<Range<u64>>;
-            for (&(_, offset), _) in inside() {
-                match &mut table {
-                    Some(table) if table.end == offset => table.end += WORD,
-                    _ => rows.extend(table.replace(offset..offset + WORD).map(|table| (section, table))),
-                }
-            }
-            rows.extend(table.map(|table| (section, table)));
-            continue;
-        }
-        let whole = symbol.value..symbol.end();
-        let size = stride(&code.object.sections[section].relocs, pointers, (section, &whole), distances);
-        rows.extend(whole.step_by(size as usize).map(|start| (section, start..start + size)));
-    }
-    rows
+        _ => None,
+    };
+    let mut arrays: Vec<_> = code.object.symbols.iter().filter_map(place).collect();
+    arrays.sort_unstable_by_key(|(section, whole, _)| (*section, whole.start, whole.end));
+    arrays
 }
 
 /// Returns the size of an array's elements: the smallest one after which pointers repeat. If all
 /// words lead to functions, all calls fit into it.
 fn stride(
-    relocs: &[Reloc],
+    code: &Code<'_, '_>,
     pointers: &Pointers,
     (section, whole): (SectionIndex, &Range<u64>),
     distances: &[u64],
 ) -> u64 {
     let size = whole.end - whole.start;
+    let relocs = &code.object.sections[section].relocs;
     // Whether each word is a pointer, and whether it leads to a function.
     let from = relocs.partition_point(|reloc| reloc.offset < whole.start);
     let inside = relocs[from..].iter().take_while(|reloc| reloc.offset < whole.end);
@@ -143,5 +146,5 @@ fn stride(
     let furthest = distances.iter().rev().find(|distance| **distance < size).copied().unwrap_or(0);
     let functions = words.len() as u64 == size / WORD && words.iter().all(|(_, function)| *function);
     let smallest = if functions { furthest / WORD + 1 } else { 1 };
-    (smallest..=size / WORD / 2).map(|words| words * WORD).find(fits).unwrap_or(size)
+    (smallest..=(size / 2).min(LARGEST) / WORD).map(|words| words * WORD).find(fits).unwrap_or(size)
 }
