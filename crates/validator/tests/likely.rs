@@ -6,7 +6,7 @@ use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic};
 use sfi_contract::names::UNWIND_SECTION;
 use sfi_rewriter::{Mode, Options, Output};
 use sfi_validator::validate;
-use support::{assembled, section, words};
+use support::{assembled, other_programs_are_noticed, section, words};
 
 /// A call through rows of two functions.
 const CALL: &str = "\
@@ -118,10 +118,5 @@ const OTHER_PROGRAMS: [(&str, &str, &str); 4] = [
 #[test]
 fn guesses_of_other_programs_are_noticed() {
     let output = rewritten(&assembled(CALL), Options { mode: Mode::Write, ..Options::default() });
-    for (from, to, said) in OTHER_PROGRAMS {
-        assert!(CALL.contains(from), "{from}");
-        let original = assembled(&CALL.replace(from, to));
-        let words = words(&validate(&original, &output.bytes, &output.traces));
-        assert!(words.contains("wrong: ") && words.contains(said), "{to}:\n{words}");
-    }
+    other_programs_are_noticed(CALL, &output, &OTHER_PROGRAMS);
 }

@@ -7,7 +7,7 @@ use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic};
 use sfi_rewriter::{Mode, Options, Output};
 use sfi_validator::{Verdict, validate};
 use std::path::PathBuf;
-use support::{assembled, object, root, section, words};
+use support::{assembled, object, other_programs_are_noticed, root, section, words};
 
 fn rewritten(original: &[u8], mode: Mode, budget: bool) -> Output {
     let options = Options { mode, budget, saves: true };
@@ -216,12 +216,7 @@ fn words_that_are_no_saves_are_noticed() {
     let new = assembled(&code);
     let output = rewritten(&new, Mode::Write, false);
     assert!(validate(&new, &output.bytes, &output.traces).holds());
-    for (from, to, said) in OTHER_PROGRAMS {
-        assert!(code.contains(from), "{from}");
-        let original = assembled(&code.replace(from, to));
-        let words = words(&validate(&original, &output.bytes, &output.traces));
-        assert!(words.contains("wrong: ") && words.contains(said), "{to}:\n{words}");
-    }
+    other_programs_are_noticed(&code, &output, &OTHER_PROGRAMS);
 }
 
 /// Programs whose words are no saves. The rewriter keeps them on the data stack.

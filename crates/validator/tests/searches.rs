@@ -6,7 +6,7 @@ use iced_x86::{Decoder, DecoderOptions, Mnemonic};
 use object::{Object, ObjectSection};
 use sfi_rewriter::{Mode, Options, Output};
 use sfi_validator::{Verdict, validate};
-use support::{assembled, section, words};
+use support::{assembled, other_programs_are_noticed, section, words};
 
 /// Five runs of six entries.
 const SWITCH: &str = "\
@@ -114,12 +114,7 @@ const OTHER_PROGRAMS: [(&str, &str, &str); 6] = [
 #[test]
 fn searches_of_other_programs_are_noticed() {
     let output = rewritten(&assembled(SWITCH), Mode::Write);
-    for (from, to, said) in OTHER_PROGRAMS {
-        assert!(SWITCH.contains(from), "{from}");
-        let original = assembled(&SWITCH.replace(from, to));
-        let words = words(&validate(&original, &output.bytes, &output.traces));
-        assert!(words.contains("wrong: ") && words.contains(said), "{to}:\n{words}");
-    }
+    other_programs_are_noticed(SWITCH, &output, &OTHER_PROGRAMS);
 }
 
 #[test]

@@ -2,7 +2,8 @@
 
 #![allow(dead_code, reason = "no test uses all of it")]
 
-use sfi_validator::Proof;
+use sfi_rewriter::Output;
+use sfi_validator::{Proof, validate};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -48,4 +49,15 @@ pub fn section(bytes: &[u8], name: &str) -> std::ops::Range<usize> {
     let file = object::File::parse(bytes).expect("object");
     let (start, size) = file.section_by_name(name).and_then(|section| section.file_range()).expect(name);
     start as usize..(start + size) as usize
+}
+
+/// Checks that a rewrite of some code is noticed not to be one of other programs. Each has another
+/// text in place of one of the code's, and the words of its proof have a third one.
+pub fn other_programs_are_noticed(code: &str, output: &Output, programs: &[(&str, &str, &str)]) {
+    for (from, to, said) in programs {
+        assert!(code.contains(from), "{from}");
+        let original = assembled(&code.replace(from, to));
+        let words = words(&validate(&original, &output.bytes, &output.traces));
+        assert!(words.contains("wrong: ") && words.contains(said), "{to}:\n{words}");
+    }
 }
