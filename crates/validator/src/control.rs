@@ -289,13 +289,7 @@ impl Walk<'_, '_, '_> {
             return wrong("the indirect branch became another one");
         }
         let found = new.read(&mut self.values, register);
-        // Only its lower half counts. In mode match the check reads all of it.
-        let mut leads = false;
-        for size in [4, 8] {
-            let target = self.branch_operand(insn, old, size)?;
-            leads |= self.values.bits(target, 0, 32) == found;
-        }
-        if !leads {
+        if !self.is_target(insn, old, found)? {
             return wrong("the indirect branch leads elsewhere");
         }
         let lost = self.owner(at, register);
@@ -303,9 +297,20 @@ impl Walk<'_, '_, '_> {
         Ok(branch.end())
     }
 
+    /// Says whether a value is the lower half of an indirect branch's target, which is all that
+    /// counts. In mode match the check reads all of the target.
+    pub(crate) fn is_target(&mut self, insn: &Insn, old: &Machine, value: Id) -> Result<bool, Difference> {
+        let mut is = false;
+        for size in [4, 8] {
+            let target = self.branch_operand(insn, old, size)?;
+            is |= self.values.bits(target, 0, 32) == value;
+        }
+        Ok(is)
+    }
+
     /// Returns the target of an indirect branch of the original program, or `size` bytes of it if
     /// it is in memory.
-    pub(crate) fn branch_operand(&mut self, insn: &Insn, old: &Machine, size: u32) -> Result<Id, Difference> {
+    fn branch_operand(&mut self, insn: &Insn, old: &Machine, size: u32) -> Result<Id, Difference> {
         if insn.ins.op0_kind() == OpKind::Register {
             return Ok(old.read(&mut self.values, insn.ins.op0_register()));
         }

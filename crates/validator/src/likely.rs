@@ -76,18 +76,14 @@ impl Walk<'_, '_, '_> {
         let Some(compared) = compared else {
             return unproved("a branch before an indirect call follows no comparison");
         };
-        let sides = [0, 1].map(|op| new.read(&mut self.values, compared.ins.op_register(op)));
+        let [left, right] = [0, 1].map(|op| new.read(&mut self.values, compared.ins.op_register(op)));
         let function = self.values.id(Node::Spot(function));
         let address = self.values.bits(function, 0, 32);
-        let insn = &context.old.text.insns[at];
-        for size in [4, 8] {
-            let target = self.branch_operand(insn, old, size)?;
-            let target = self.values.bits(target, 0, 32);
-            if sides == [target, address] || sides == [address, target] {
-                return Ok((section, call.end()));
-            }
+        let other = if left == address { right } else { left };
+        if ![left, right].contains(&address) || !self.is_target(&context.old.text.insns[at], old, other)? {
+            return wrong("an indirect call compares something else than its target with the function that it calls");
         }
-        wrong("an indirect call compares something else than its target with the function that it calls")
+        Ok((section, call.end()))
     }
 
     /// Checks that all calls in place of one go on behind the last of them, and returns that place.

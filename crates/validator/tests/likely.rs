@@ -6,7 +6,7 @@ use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic};
 use sfi_contract::names::UNWIND_SECTION;
 use sfi_rewriter::{Mode, Options, Output};
 use sfi_validator::validate;
-use support::{assembled, other_programs_are_noticed, section, words};
+use support::{assembled, other_programs_are_noticed, rewritten, section, words};
 
 /// A call through rows of two functions.
 const CALL: &str = "\
@@ -35,10 +35,6 @@ g:  lea 3(%rdi),%eax
     .type rows,@object
 rows: .quad g,a,g,b
     .size rows,.-rows";
-
-fn rewritten(original: &[u8], options: Options) -> Output {
-    sfi_rewriter::rewrite(original, &options).unwrap_or_else(|refusals| panic!("{refusals:?}"))
-}
 
 /// Returns the instructions from the first comparison to the place where all calls go on.
 fn guesses(output: &Output) -> Vec<Instruction> {

@@ -10,8 +10,7 @@ use std::path::PathBuf;
 use support::{assembled, object, other_programs_are_noticed, root, section, words};
 
 fn rewritten(original: &[u8], mode: Mode, budget: bool) -> Output {
-    let options = Options { mode, budget, saves: true };
-    sfi_rewriter::rewrite(original, &options).unwrap_or_else(|refusals| panic!("{refusals:?}"))
+    support::rewritten(original, Options { mode, budget, saves: true })
 }
 
 /// Decodes the text.

@@ -43,8 +43,7 @@ other: .long 0
 others: .long 0,0";
 
 fn rewritten(original: &[u8], mode: Mode) -> Output {
-    let options = Options { mode, ..Options::default() };
-    sfi_rewriter::rewrite(original, &options).unwrap_or_else(|refusals| panic!("{refusals:?}"))
+    support::rewritten(original, Options { mode, ..Options::default() })
 }
 
 #[test]

@@ -65,12 +65,12 @@ impl Likely {
             }
             behind = (section, whole.end);
             let mut row = whole.start..whole.start;
-            let size = if class { 0 } else { stride(code, &pointers, (section, &whole), &distances) };
+            let size = (!class).then(|| stride(code, &pointers, (section, &whole), &distances));
             for (&(_, offset), dest) in pointers.range((section, whole.start)..(section, whole.end)) {
-                if class && offset != row.end {
-                    row.start = offset;
-                } else if !class {
-                    row.start = offset - (offset - whole.start) % size;
+                match size {
+                    Some(size) => row.start = offset - (offset - whole.start) % size,
+                    None if offset != row.end => row.start = offset,
+                    None => {}
                 }
                 row.end = offset + WORD;
                 let known = callees.entry(offset - row.start).or_default();

@@ -131,6 +131,10 @@ pub(crate) fn run(
     let saves = found;
     let arrays = Arrays::find(code, addresses, lines.iter().filter(|line| trees.jump(line.jump).is_none()));
     let pads = Pads::find(code, &graph, &live, &counts, (&arrays, &trees));
-    let likely = Likely::find(code, addresses, &graph);
+    // Checks and charges belong to the unsafe region, which such calls branch around.
+    let likely = match mode {
+        Mode::Write | Mode::Full if !budget => Likely::find(code, addresses, &graph),
+        _ => Likely::default(),
+    };
     (Found { graph, effects, states, stops, live, counts, pads, r15, slots, trees, arrays, saves, likely }, refusals)
 }

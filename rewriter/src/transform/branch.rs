@@ -14,7 +14,7 @@ use crate::analysis::regs::{bit, bits};
 use crate::object::decode::{CodeSection, Dest, Flow, InsnIndex};
 use crate::refusal::{Reason, Refusal};
 use crate::text::emit::{Branch, Label, Patch, ShortBranch, Target, condition, old};
-use iced_x86::{Code as Opcode, Instruction, MemoryOperand, Mnemonic, OpKind, Register};
+use iced_x86::{Code as Opcode, ConditionCode, Instruction, MemoryOperand, Mnemonic, OpKind, Register};
 use object::elf;
 use sfi_contract::layout::{DISPATCH, DISPATCH_MASK};
 
@@ -48,11 +48,7 @@ impl Transform<'_, '_, '_> {
         // A second return comes to 1 through the dispatch table, so 1 needs a slot. r11 is free for
         // it, because it carries nothing into a call of another object.
         let label = self.out.new_label();
-        let operand = MemoryOperand::with_base_displ_size(Register::RIP, 0, 4);
-        let lea = Instruction::with2(Opcode::Lea_r64_m, Register::R11, operand)
-            .map_err(|error| self.refuse(Reason::NoSafeForm, error.to_string()))?;
-        let patch = Patch { immediate: false, kind: elf::R_X86_64_PC32.0, target: label.into(), addend: 0 };
-        self.put(&lea, &[patch])?;
+        self.address_into(Register::R11, label, 0)?;
         self.out.branch(Branch::Call, dest);
         self.out.label(label);
         self.returns_here(0)
@@ -109,6 +105,13 @@ impl Transform<'_, '_, '_> {
         Ok(())
     }
 
+    /// Emits a conditional branch that only the new code has.
+    pub(super) fn branch_if(&mut self, on: ConditionCode, target: Label) {
+        if let Some(code) = condition(on) {
+            self.out.branch(Branch::Condition(code), target);
+        }
+    }
+
     pub(super) fn ret(&mut self, ins: Instruction) -> Result<(), Refusal> {
         let popped = match ins.code() {
             Opcode::Retnq => 0,
@@ -145,25 +148,10 @@ impl Transform<'_, '_, '_> {
             }
         };
         let likely = self.likely(register);
-        if likely.is_empty() {
-            self.region(register, Opcode::Call_rm64)?;
-            return self.returns_here(0);
-        }
-        let mut ways = Vec::with_capacity(likely.len());
-        for function in likely {
-            ways.push((self.branch_if_is(*function)?, *function));
-        }
+        let ways = self.branch_to(likely)?;
         self.region(register, Opcode::Call_rm64)?;
         self.returns_here(0)?;
-        let behind = self.out.new_label();
-        for (number, (way, function)) in (1..).zip(ways) {
-            self.out.branch(Branch::Jump, behind);
-            self.out.label(way);
-            self.out.branch(Branch::Call, function);
-            self.returns_here(number)?;
-        }
-        self.out.label(behind);
-        Ok(())
+        self.call_at(&ways, likely)
     }
 
     pub(super) fn jump_indirect(&mut self, ins: Instruction) -> Result<(), Refusal> {

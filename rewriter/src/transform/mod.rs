@@ -52,7 +52,8 @@ use crate::text::copies::Copies;
 use crate::text::emit::{Branch, Emitter, Label, LoaderSymbol, NoEncoding, Patch, Target, old};
 use crate::unwind::Unwind;
 use foldhash::{HashSet, HashSetExt};
-use iced_x86::{Code as Opcode, Instruction, Mnemonic, OpKind, Register};
+use iced_x86::{Code as Opcode, Instruction, MemoryOperand, Mnemonic, OpKind, Register};
+use object::elf;
 use sfi_contract::{Mode, policy};
 
 /// The data stack's register.
@@ -391,6 +392,15 @@ impl<'x, 'o, 'a> Transform<'x, 'o, 'a> {
     fn put_new(&mut self, ins: Result<Instruction, iced_x86::IcedError>) -> Result<(), Refusal> {
         let ins = ins.map_err(|error| self.refuse(Reason::NoSafeForm, error.to_string()))?;
         self.put(&ins, &[])
+    }
+
+    /// Emits `lea TARGET(%rip),%register`, of 32 or 64 bits. The addend counts from the target.
+    fn address_into(&mut self, register: Register, target: impl Into<Target>, addend: i64) -> Result<(), Refusal> {
+        let code = if register.is_gpr32() { Opcode::Lea_r32_m } else { Opcode::Lea_r64_m };
+        let place = MemoryOperand::with_base_displ_size(Register::RIP, 0, 4);
+        let lea = Instruction::with2(code, register, place)
+            .map_err(|error| self.refuse(Reason::NoSafeForm, error.to_string()))?;
+        self.put(&lea, &[Patch { immediate: false, kind: elf::R_X86_64_PC32.0, target: target.into(), addend }])
     }
 
     fn refuse(&self, reason: Reason, detail: impl Into<String>) -> Refusal {

@@ -128,16 +128,14 @@ impl Transform<'_, '_, '_> {
         let symbol = &self.facts.code.object.symbols[reloc.symbol];
         let maybe = symbol.place == Place::Undefined && symbol.bind == elf::STB_WEAK.0;
         let (target, addend) = self.target(reloc.symbol, reloc.addend);
-        let (code, kind) = match maybe {
-            true => (Opcode::Mov_r64_rm64, elf::R_X86_64_GOTPCREL.0),
-            false => (Opcode::Lea_r64_m, elf::R_X86_64_PC32.0),
-        };
+        if !maybe {
+            return self.address_into(register, target, addend);
+        }
         let place = MemoryOperand::with_base_displ_size(Register::RIP, 0, 4);
-        let ins = Instruction::with2(code, register, place)
+        let ins = Instruction::with2(Opcode::Mov_r64_rm64, register, place)
             .map_err(|error| self.refuse(Reason::Relocation, error.to_string()))?;
-        let patch = Patch { immediate: false, kind, target, addend: if maybe { 0 } else { addend } };
-        self.put(&ins, &[patch])?;
-        if maybe && addend != 0 {
+        self.put(&ins, &[Patch { immediate: false, kind: elf::R_X86_64_GOTPCREL.0, target, addend: 0 }])?;
+        if addend != 0 {
             let sum = MemoryOperand::with_base_displ(register, addend);
             self.put_new(Instruction::with2(Opcode::Lea_r64_m, register, sum))?;
         }

@@ -11,9 +11,8 @@ use super::scratch::spill_place;
 use crate::analysis::r15::like;
 use crate::analysis::regs::{FLAGS, bit};
 use crate::refusal::{Reason, Refusal};
-use crate::text::emit::{Branch, LoaderSymbol, Patch, RECEIVER_TAG, Target, old};
+use crate::text::emit::{Branch, LoaderSymbol, RECEIVER_TAG, Target, old};
 use iced_x86::{Code as Opcode, Instruction, MemoryOperand, Register};
-use object::elf;
 use sfi_contract::Mode;
 
 /// Registers that `__sfi_depth` changes, and their spill places.
@@ -116,11 +115,7 @@ impl Transform<'_, '_, '_> {
         self.put(&Instruction::with(Opcode::Ud2), &[])?;
         self.out.label(over);
         self.put_new(Instruction::with2(Opcode::Mov_r32_rm32, Register::EDI, part(0)))?;
-        let label = MemoryOperand::with_base_displ_size(Register::RIP, 0, 4);
-        let lea = Instruction::with2(Opcode::Lea_r64_m, Register::RSI, label)
-            .map_err(|error| self.refuse(Reason::NoSafeForm, error.to_string()))?;
-        let target = behind.into();
-        self.put(&lea, &[Patch { immediate: false, kind: elf::R_X86_64_PC32.0, target, addend: 0 }])?;
+        self.address_into(Register::RSI, behind, 0)?;
         self.out.branch(Branch::Jump, Target::Loader(LoaderSymbol::Cut));
         self.out.label(behind);
         for (register, slot) in saved() {

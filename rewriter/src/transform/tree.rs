@@ -5,7 +5,7 @@ use crate::analysis::r15::like;
 use crate::analysis::trees::Tree;
 use crate::object::decode::InsnIndex;
 use crate::refusal::Refusal;
-use crate::text::emit::{Branch, Label, condition, old};
+use crate::text::emit::{Branch, old};
 use iced_x86::{Code as Opcode, ConditionCode, Instruction, Register};
 
 /// The first index of a run, and its target.
@@ -60,12 +60,6 @@ impl Transform<'_, '_, '_> {
                 self.out.label(label);
                 self.search_among(index, from, next)
             }
-        }
-    }
-
-    pub(super) fn branch_if(&mut self, on: ConditionCode, target: Label) {
-        if let Some(code) = condition(on) {
-            self.out.branch(Branch::Condition(code), target);
         }
     }
 }

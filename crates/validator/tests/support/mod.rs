@@ -2,7 +2,7 @@
 
 #![allow(dead_code, reason = "no test uses all of it")]
 
-use sfi_rewriter::Output;
+use sfi_rewriter::{Options, Output};
 use sfi_validator::{Proof, validate};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -41,6 +41,11 @@ pub fn assembled(code: &str) -> Vec<u8> {
     let text = format!(".globl f\n.type f,@function\n{code}\n.section .note.GNU-stack,\"\",@progbits\n");
     std::fs::write(&source, text).expect("source");
     object(&source, &[]).unwrap_or_else(|| panic!("does not assemble:\n{code}"))
+}
+
+/// Rewrites an object that is not refused.
+pub fn rewritten(original: &[u8], options: Options) -> Output {
+    sfi_rewriter::rewrite(original, &options).unwrap_or_else(|refusals| panic!("{refusals:?}"))
 }
 
 /// Returns the bytes of a section.
